@@ -38,7 +38,12 @@ impl Experiment {
             .and_then(|()| self.scrape_plans().map(|_| ()))
             .and_then(|()| self.traced_nodes().map(|_| ()))
             .or_else(|problem| self.refuse(problem))?;
-        self.check_plans().or_else(|error| self.refuse(self.with_key_of_rate(error.problem())))
+        self.check_plans().map(drop).or_else(|error| self.refuse(self.with_key_of_rate(error.problem())))
+    }
+
+    /// Refuses more connections than this process may have, where it has all of them. Errors: also those of its plans.
+    pub fn check_room(&self) -> Result<(), ExperimentError> {
+        self.check_plans().and_then(load::make_room).or_else(|error| self.refuse(error.problem()))
     }
 
     /// The part of [`Experiment::validate`] that is about the broker.
@@ -76,8 +81,8 @@ impl Experiment {
         Err(ExperimentError::new(self.origin.explain(problem)))
     }
 
-    /// Plans the whole load, as if the broker were there.
-    fn check_plans(&self) -> Result<(), load::Error> {
+    /// Plans the whole load, as if the broker were there: connections that are open at the same time at most.
+    fn check_plans(&self) -> Result<u64, load::Error> {
         let endpoint = self.endpoint().map_err(|error| error.about("broker.url"))?;
         endpoint.check_certificates()?;
         let churn = self.churn_plan(&endpoint)?;
@@ -91,7 +96,7 @@ impl Experiment {
         }
         let scenarios = [churn.as_ref().map(|it| it as &dyn Scenario), messages.as_ref().map(|it| it as &dyn Scenario)];
         let probes = probes.iter().map(|it| it as &dyn Scenario);
-        load::make_room(scenarios.into_iter().flatten().chain(probes).map(Scenario::connections).sum())
+        Ok(scenarios.into_iter().flatten().chain(probes).map(Scenario::connections).sum())
     }
 
     /// Moves a problem with a plan's `rate` to the key `schedule` where the rate came from that.

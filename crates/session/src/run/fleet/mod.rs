@@ -93,14 +93,16 @@ impl Carrier {
         })
     }
 
-    /// Refuses what only a fleet can do, where there is none.
+    /// Refuses what only a fleet can do, where there is none: a worker has but a share of the connections.
     pub(crate) fn check(&self, experiment: &Experiment) -> Result<(), Error> {
+        if !matches!(self, Self::Alone) {
+            return Ok(());
+        }
         let mut load = experiment.load.iter();
-        let Some(at) = load.position(|it| it.place == Placement::Spread) else { return Ok(()) };
+        let Some(at) = load.position(|it| it.place == Placement::Spread) else { return Ok(experiment.check_room()?) };
         let help = "run it with --fleet, or leave it out";
         let refused = Problem::new("one process has no workers to spread producers and consumers over", "spread", help);
-        let refused = Error::Usage(experiment.explain(refused.about(format!("load.{at}.place"))));
-        if matches!(self, Self::Alone) { Err(refused) } else { Ok(()) }
+        Err(Error::Usage(experiment.explain(refused.about(format!("load.{at}.place")))))
     }
 
     /// Keeps what became of workers.

@@ -354,6 +354,18 @@ mod tests {
     }
 
     #[test]
+    fn a_fleet_may_have_more_connections_than_one_process() {
+        let most = rustix::process::getrlimit(rustix::process::Resource::Nofile).maximum;
+        if most.is_none_or(|most| most > 2_000_000) {
+            testkit::skip!("open files are not limited here");
+        }
+        let whole = experiment(RUNS, "total-producers = 2000000");
+        whole.validate().expect("an experiment");
+        let told = super::super::Carrier::Alone.check(&whole).expect_err("too many").to_string();
+        testkit::assert_has(told, ["open files are needed"]);
+    }
+
+    #[test]
     fn one_process_spreads_nothing() {
         let whole = experiment(RUNS, "place = \"spread\"");
         let told = super::super::Carrier::Alone.check(&whole).expect_err("no fleet").to_string();

@@ -24,6 +24,8 @@ const LEAD_TIME: Nanos = Nanos::from_millis(200);
 pub(super) const SENDERS_INTERVAL: Nanos = Nanos::from_millis(250);
 /// Bytes of a worker's part of the ledger at most.
 const MOST_LEDGER: usize = 64 << 20;
+/// The longest that a worker which prepares its share may take to stop.
+const STOPPING: Nanos = Nanos::from_millis(10_000);
 /// Two clocks agree to this on an end that all were told.
 const SAME_END: u64 = 5_000_000;
 
@@ -89,7 +91,9 @@ impl Scenario for Remote {
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return course.lost("the coordinator has ended"),
             }
-            course.look();
+            if let Some(end) = course.look() {
+                return end;
+            }
         }
     }
 }
@@ -122,7 +126,7 @@ struct Course<'a> {
     is_done: bool,
     /// The user stopped the load before it had ended.
     is_interrupted: bool,
-    has_told_stop: bool,
+    told_stop: Option<Time>,
     has_told_end: bool,
 }
 
@@ -147,7 +151,7 @@ impl<'a> Course<'a> {
             last_end: None,
             is_done: false,
             is_interrupted: false,
-            has_told_stop: false,
+            told_stop: None,
             has_told_end: false,
         }
     }
@@ -183,15 +187,15 @@ impl<'a> Course<'a> {
         None
     }
 
-    /// Follows what the others and the user do.
-    fn look(&mut self) {
+    /// Follows what the others and the user do; the end of a share that has not begun, and does not stop either.
+    fn look(&mut self) -> Option<Result<Outcome, Error>> {
         if let (None, Some(start)) = (self.start, self.together.start()) {
             self.start = Some(start);
             self.of.fleet.start_at(start);
         }
         let soon = || Clock.now() + LEAD_TIME;
-        if self.control.is_stopping() && !self.has_told_stop {
-            self.has_told_stop = true;
+        if self.control.is_stopping() && self.told_stop.is_none() {
+            self.told_stop = Some(Clock.now());
             let is_on = self.start.is_some() && self.phases.last().is_none_or(|it| it.phase != Phase::Drain);
             self.is_interrupted = is_on;
             if is_on { self.together.end(soon()) } else { self.of.fleet.stop() }
@@ -217,6 +221,8 @@ impl<'a> Course<'a> {
             self.senders_told = now;
             self.tell(&WorkerNews::Senders(line));
         }
+        let is_stuck = self.start.is_none() && self.told_stop.is_some_and(|at| now >= at + STOPPING);
+        is_stuck.then(|| self.lost("it did not stop"))
     }
 
     fn tell(&self, news: &WorkerNews) {
