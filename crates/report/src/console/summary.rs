@@ -216,7 +216,7 @@ fn workers(summary: &RunSummary, style: Style) -> Vec<String> {
         let cells = columns.iter().filter_map(|it| it.cells.get(row));
         table.row(cells.map(|it| sanitise(it).into_owned()).collect());
     }
-    with_heads(table.lines(style.columns), |heads| style.faint(heads))
+    table.faint_lines(style)
 }
 
 /// Two tables side by side where they fit, else one below the other.
