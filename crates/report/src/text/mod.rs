@@ -98,7 +98,7 @@ pub(crate) fn worker_table(workers: &[WorkerSummary]) -> Vec<WorkerColumn> {
         let cells: Vec<String> = workers.iter().map(cell).collect();
         let is_known = cells.iter().any(|it| !it.is_empty());
         let cells = cells.into_iter().map(|it| if it.is_empty() { "–".to_owned() } else { it }).collect();
-        is_known.then_some(WorkerColumn { head: *head, number: *number, cells })
+        is_known.then_some(WorkerColumn { head, number: *number, cells })
     };
     WORKER_CELLS.iter().filter_map(column).collect()
 }
