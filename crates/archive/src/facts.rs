@@ -538,9 +538,9 @@ pub struct WorkerSummary {
 /// A worker's share of a load: how many of each are its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkerShare {
-    /// Producers.
+    /// Producers that it has.
     pub producers: u64,
-    /// Consumers.
+    /// Consumers that it has.
     pub consumers: u64,
     /// Destinations that these use.
     pub destinations: u64,

@@ -122,7 +122,7 @@ function p99(run: RunView, key: Metric): Tile {
 }
 
 /** Latencies that users feel, and that two clocks do not show. */
-function unknown(run: RunView): Tile[] {
+function notKnown(run: RunView): Tile[] {
   const { end_to_end: of } = run.figures.clock_bounds;
   if (!of?.refused) return [];
   return [tile(`${of.name} p99`, '–', '', `clocks ± ${duration(of.bound_ns)}: not known`, of.refused)];
@@ -201,7 +201,7 @@ export function firstTiles(run: RunView, whole: RunView = run): Tile[] {
       .filter((key) => infoOf(run, key).scenario !== lead)
       .slice(0, 2)
       .map((key) => p99(run, key)),
-    ...unknown(run),
+    ...notKnown(run),
     ...(trouble ? fate.slice(0, 1) : []),
     ...costs(run),
     ...(trouble ? [] : fate),
