@@ -445,9 +445,10 @@ impl<'a> FileClient<'a> {
         let mut folders = BTreeMap::new();
         let until = Clock.now() + Nanos::from(FOLDERS_TIMEOUT);
         self.link.request(FileOwner::AllWorkers, &self.request("", 0));
-        while let Some(piece) = self.next_piece(until) {
+        while let Some(mut piece) = self.next_piece(until) {
             if is_folder(&piece) && folders.len() < MOST_OWNERS {
-                folders.insert(piece.owner, Piece { bytes: Vec::new(), ..piece });
+                piece.bytes = Vec::new();
+                folders.insert(piece.owner, piece);
             }
         }
         folders
