@@ -190,8 +190,8 @@ impl FleetRun {
             Ok(folder) => drop(folders.insert(folder.worker.clone(), folder)),
             Err(problem) => failed.push(problem.sentence()),
         };
-        let has_left = |it: &&NodeRecorder| self.worker(it.index, |it| it.lost.is_none()) == Some(true);
-        let names: Vec<String> = recorders.iter().filter(has_left).map(|it| it.worker.clone()).collect();
+        let is_there = |it: &&NodeRecorder| self.worker(it.index, |it| it.lost.is_none()) == Some(true);
+        let names: Vec<String> = recorders.iter().filter(is_there).map(|it| it.worker.clone()).collect();
         match self.link.fetch(&self.name, &names, &mut take) {
             Ok(lacking) => failed.extend(lacking),
             Err(error) => failed.push(error.problem().sentence()),
