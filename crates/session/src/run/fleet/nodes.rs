@@ -190,7 +190,8 @@ impl FleetRun {
             Ok(folder) => drop(folders.insert(folder.worker.clone(), folder)),
             Err(problem) => failed.push(problem.sentence()),
         };
-        let names: Vec<String> = recorders.iter().map(|it| it.worker.clone()).collect();
+        let is_there = |it: &&NodeRecorder| self.worker(it.index, |it| it.lost.is_none()) == Some(true);
+        let names: Vec<String> = recorders.iter().filter(is_there).map(|it| it.worker.clone()).collect();
         match self.link.fetch(&self.name, &names, &mut take) {
             Ok(lacking) => failed.extend(lacking),
             Err(error) => failed.push(error.problem().sentence()),
