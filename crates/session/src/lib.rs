@@ -29,9 +29,9 @@ pub use prepared::{PreparedData, PreparedFolder};
 pub use profile::{Event, Stacks};
 pub use queue_page::{QueuePage, QueuePageCost, serve_queues};
 pub use run::{
-    Carrier, ContinuousOptions, FleetRun, MakeScenario, Membership, Occasion, PeriodEnd, RecordOptions,
-    RecordingEvent, RunOptions, RunOutcome, SCENARIOS, SharedFiles, Target, Texts, WorkerLink, busiest_descendant,
-    check, nodes_called, record, record_continuously, run, run_again_if_not_ready, run_on, worker_facts,
+    Carrier, ContinuousOptions, FleetRun, MakeScenario, Membership, Occasion, PeriodEnd, RecordOptions, RecordingEvent,
+    RunOptions, RunOutcome, SCENARIOS, SharedFiles, Target, Texts, WorkerLink, busiest_descendant, check, nodes_called,
+    record, record_continuously, run, run_again_if_not_ready, run_on, worker_facts,
 };
 pub use seconds::Seconds;
 pub use trace::TracedBroker;

@@ -119,8 +119,8 @@ export type NamedLine = { label: string, values: Array<number | null>, };
 export type NamedPanel = { source: string, name: string, unit: 'count' | 'per-second' | 'bytes' | 'bytes-per-second' |
   'cores' | 'share' | 'seconds', shown: boolean, t: Array<number>, dt: Array<number>, lines: Array<NamedLine>,
   left_out: number, };
-export type NodeSummary = { node: number, cpu_cores: number, ran_s?: number | null, rss_mb: number,
-  name?: string | null, clock_bound_s?: number | null, };
+export type NodeSummary = { node: number, cpu_cores: number, ran_s?: number | null, rss_mb: number, name?: string |
+  null, clock_bound_s?: number | null, };
 export type PageCpu = { seconds: number, interval: [number, number], };
 export type Part = { text: string, code: boolean, whole: string | null, };
 export type PerMessage = { broker: number | null, client: number | null, };

@@ -10,10 +10,9 @@ export function workers({ workers: columns }: RunView): HTMLElement | null {
   const shown = tableOfColumns(
     'What each worker had of the load, and what became of it',
     names.cells,
-    columns.map(({ head, number, cells }): Column<string> => [
-      number ? { number: head } : head,
-      (_, at) => cells[at] ?? '–',
-    ]),
+    columns.map(
+      ({ head, number, cells }): Column<string> => [number ? { number: head } : head, (_, at) => cells[at] ?? '–'],
+    ),
   );
   const hint =
     'rates and CPU are of the measured phase, busy and core wait of the event loop that had most; clock offset: to the coordinator';

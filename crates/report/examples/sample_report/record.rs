@@ -270,7 +270,7 @@ fn requirements(state: &State, run: &Run) -> Vec<RequirementOutcome> {
         return Vec::new();
     }
     let latencies = run.measured.latencies.messages();
-    let p99 = latencies.get(measure::Metric::END_TO_END).p99_ns as f64;
+    let p99 = latencies.get(Metric::END_TO_END).p99_ns as f64;
     let required = |that: &str, observed: f64, bound: f64, unit, met| RequirementOutcome {
         that: that.to_owned(),
         observed: Some(observed),
