@@ -46,24 +46,6 @@ fn a_whole_run_reads_back_equal_and_its_warm_up_stays_apart() {
     assert_eq!(expected.histogram(Metric::SEND_ACK).len(), 3_000);
 }
 
-/// Histograms stay in the folder; whoever shows them would show a length that nobody knows.
-#[test]
-fn a_latency_that_two_clocks_left_nothing_of_is_read_nowhere() {
-    let (_runs, mut writer) = written(RunState::Complete);
-    let bound = |latency: &str, p50_s| {
-        let latency = latency.to_owned();
-        Warning::new(Tier::Caution, Finding::ClockBound { latency, p50_s, bound_s: 1.0 })
-    };
-    let warnings = vec![bound("send ack", None), bound("ack response", Some(9.0))];
-    let known = record(writer.id(), RunState::Complete);
-    writer.write_record(&RunRecord { warnings, ..known });
-    let run = RunReader::open(writer.dir()).unwrap();
-    let has = |metric: Metric| run.points.iter().any(|it| it.latency.iter().any(|(of, _)| of == metric));
-    assert!(!has(Metric::SEND_ACK) && !run.points.is_empty());
-    assert_eq!(run.histograms().unwrap().count(), 4);
-    assert!(run.merged(Phase::Measure).unwrap().histogram(Metric::SEND_ACK).is_empty());
-}
-
 /// After `kill -9`, or on a full disk, files end anywhere. Every prefix must read, with its whole parts.
 #[test]
 fn every_file_may_end_at_any_byte() {
