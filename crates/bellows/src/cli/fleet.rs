@@ -13,7 +13,7 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::{Duration, Instant};
 use std::{env, thread};
 
-use archive::{CollectOptions, CollectedRun};
+use archive::{CollectOptions, CollectedRun, RunEntry, RunState};
 use brokers::BrokerError;
 use brokers::guardian::{private_file, random_hex};
 use brokers::managed::{Launch, Managed, Probe, Progress, Waiting, Workspace, accepts, free_ports};
@@ -30,8 +30,8 @@ use serde::{Serialize, Serializer};
 use session::{Carrier, Error, FleetRun, Observer, RunOptions, RunOutcome, WorkerLink};
 
 use super::args::{RunsDir, is_typed};
-use super::collect;
 use super::command_line::{self, Url};
+use super::{collect, find};
 use crate::{Done, Failure, output, signals};
 
 /// Debian has it there, where the path of ordinary users does not lead.
@@ -538,7 +538,8 @@ Examples:
   bellows fleet collect demo-18a5f0c2b3d4e5f6 --fleet nats://127.0.0.1:4222
   bellows fleet collect demo-18a5f0c2b3d4e5f6 --from of-w1 of-w2")]
 struct CollectArgs {
-    /// Name of the run, as its coordinator and its workers print it
+    /// The run: its fleet's name, as coordinator and workers print it, a unique start or end of that, or a run as of
+    /// `bellows runs`: its coordinator's or a worker's part of it, or `last`
     #[arg(value_name = "RUN")]
     run: String,
     /// The NATS server that the workers have joined, nats://HOST:4222
@@ -553,29 +554,89 @@ struct CollectArgs {
     runs: RunsDir,
 }
 
+/// Names of an error at most.
+const MOST_NAMED: usize = 5;
+
+/// Names of the fleets' runs of which there are folders here, the newest first.
+fn known_runs(entries: &[RunEntry]) -> Vec<&str> {
+    let mut names: Vec<&str> = Vec::new();
+    for of in entries.iter().filter_map(RunEntry::fleet) {
+        if !names.contains(&of.run.as_str()) {
+            names.push(&of.run);
+        }
+    }
+    names
+}
+
 impl CollectArgs {
+    /// The name of the run that is meant; one of which nothing is known here is taken as it stands. Errors: `last`
+    /// where there is no run, and one that no fleet carried.
+    fn name(&self, entries: &[RunEntry]) -> Result<String, Failure> {
+        let meant = find::entry(&self.run, &self.runs.runs);
+        let of_fleet = |it: &RunEntry| it.fleet().map(|of| of.run.clone());
+        if let Some(name) = meant.as_ref().ok().and_then(of_fleet) {
+            return Ok(name);
+        }
+        let mut known = known_runs(entries);
+        known.retain(|it| it.starts_with(&self.run) || it.ends_with(&self.run));
+        match (known.as_slice(), meant) {
+            ([one], _) => Ok((*one).to_owned()),
+            (_, Ok(entry)) => {
+                let help = "name a fleet's run, as its coordinator and its workers print it";
+                Err(Failure::failed(format!("no fleet carried {}", entry.id), help).observed(&self.run))
+            }
+            (_, Err(failure)) if self.run == find::LAST => Err(failure),
+            _ => Ok(self.run.clone()),
+        }
+    }
+
+    /// The failure where no worker has a folder of this run.
+    fn none_of(name: &str, entries: &[RunEntry]) -> Failure {
+        let known = known_runs(entries);
+        let known = known.get(..MOST_NAMED).unwrap_or(&known);
+        let help = "workers give folders while they are free (`bellows fleet status`); or name folders with --from";
+        let known = match known {
+            [] => help.to_owned(),
+            some => format!("runs of fleets that are known here: {}; {help}", some.join(", ")),
+        };
+        Failure::failed(format!("there is nothing to collect of run {name:?}: no worker has a folder of it"), known)
+    }
+
     fn execute(self) -> Result<Done, Failure> {
         let command = command_line::archived(env::args_os());
+        let mut entries = find::list(&self.runs.runs)?;
+        entries.extend(self.from.iter().cloned().map(RunEntry::read));
+        let name = self.name(&entries)?;
+        let is_whole = |it: &&RunEntry| it.fleet().is_some_and(|of| !of.is_part() && of.run == name);
+        // A run that was collected before is complete or failed.
+        let coordinator = entries.iter().filter(is_whole).find(|it| it.state() == Some(RunState::Running.name()));
         let options = CollectOptions {
-            run: &self.run,
+            run: &name,
             runs_dir: &self.runs.runs,
             command: &command,
+            coordinator: coordinator.and_then(|it| it.record.as_ref().ok()),
             text: report::text::warning,
         };
         let run = match self.fleet.as_ref().filter(|_| self.from.is_empty()) {
             None => CollectedRun::of(&self.from, &options)?,
             Some(url) => {
                 let link = self.server.connect(url, "fleet collect")?;
-                let fetched = collect::fetch(&link, &self.run, None)?;
+                let fetched = collect::fetch(&link, &name, None)?;
                 fetched.failed.iter().for_each(|it| output::line_aside(it));
+                if fetched.dirs.is_empty() {
+                    return Err(Self::none_of(&name, &entries));
+                }
                 CollectedRun::of(&fetched.dirs, &options)?
             }
         };
+        if let Some(left) = coordinator {
+            output::line_aside(&format!("the coordinator's own folder is left as it was: {}", left.dir.display()));
+        }
         run.record.warnings.iter().for_each(|it| output::line_aside(&it.text));
         let page = report::html::write_report(&run.dir)?;
         let workers = run.record.summary.as_ref().map_or(0, |it| it.workers.len());
         let (workers, state) = (counted(workers as u64, "worker"), run.record.state.name());
-        output::print(&format!("collected {} of {workers}, {state}: {}\n", self.run, page.display()))?;
+        output::print(&format!("collected {name} of {workers}, {state}: {}\n", page.display()))?;
         Ok(Done::Fine)
     }
 }

@@ -265,7 +265,9 @@ fn a_run_whose_coordinator_was_killed_is_collected_from_its_workers() {
     let (ended, record) = collected(&fleet.used(), "fetched");
     ended.prints(["of 2 workers, failed: "]).says(["no coordinator was heard for 5"]);
     assert_eq!(record["state"], "failed");
-    assert_eq!(record["warnings"].as_array().map(Vec::len), Some(2));
+    let warnings = record["warnings"].as_array().expect("warnings");
+    let codes: Vec<&str> = warnings.iter().filter_map(|it| it["code"].as_str()).collect();
+    assert!(codes.iter().filter(|it| **it == "worker_lost").count() == 2 && codes.contains(&"collected"), "{codes:?}");
     let summary = &record["summary"];
     assert_valid(summary);
     let sum = |of: &dyn Fn(&Value) -> u64| own.iter().map(of).sum::<u64>();
@@ -277,8 +279,13 @@ fn a_run_whose_coordinator_was_killed_is_collected_from_its_workers() {
     let (ended, record) = collected(&["--from", &theirs[0]], "copied");
     ended.says(["its folder could not be had"]);
     assert!(flow(&record["summary"], "sent") < sum(&|it| flow(it, "sent")));
-    let other = run(dir, &["fleet", "collect", "load-1", "--from", &theirs[0]]);
-    other.assert_error(1, &["is not of run load-1"]);
+    let other = run(dir, &["fleet", "collect", "other-1", "--from", &theirs[0]]);
+    other.assert_error(1, &["is not of run other-1"]);
+    let none = run(dir, &[&["fleet", "collect", "other-1"], &fleet.used()[..]].concat());
+    none.assert_error(1, &["nothing to collect of run \"other-1\"", name]);
+    // By the folder that the coordinator left.
+    let last = run(dir, &[&["fleet", "collect", "last"], &fleet.used()[..]].concat()).ok();
+    last.prints(["of 2 workers, failed: "]).says(["the coordinator's own folder is left"]);
     fleet.end();
 }
 

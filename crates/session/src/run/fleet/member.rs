@@ -266,7 +266,7 @@ impl Membership {
     /// The outcome of its load, with the reason where that ended early.
     fn explained(&self, outcome: Outcome) -> Outcome {
         let early = self.fenced.get().map(|why| {
-            let help = "`bellows fleet collect` makes one run of the folders of all workers";
+            let help = format!("`bellows fleet collect {}` makes one run of the folders of all workers", self.run().0);
             LoadError::Program(Problem::new("this worker's part of the run ended early", why, help))
         });
         Outcome { error: outcome.error.or(early), ..outcome }

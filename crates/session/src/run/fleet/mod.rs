@@ -110,11 +110,14 @@ impl Carrier {
         Some(Box::new(Workers(self.fleet()?)))
     }
 
-    /// The part of a whole run, where this process has only that.
+    /// The place of this process in a run of a fleet.
     pub(crate) fn part(&self) -> Option<FleetPart> {
         match self {
             Self::Member(member) | Self::Recorder(member) => Some(member.part()),
-            Self::Alone | Self::Fleet(_) => None,
+            Self::Fleet(fleet) => {
+                Some(FleetPart { run: fleet.name.clone(), workers: fleet.workers() as u32, ..FleetPart::default() })
+            }
+            Self::Alone => None,
         }
     }
 
@@ -604,7 +607,7 @@ impl FleetRun {
         };
         let flaws = self.host.with(Coordinator::flaws);
         let invalid = flaws.into_iter().flat_map(findings).map(|it| Warning::new(Tier::Invalid, it));
-        self.losses(workers).into_iter().chain(invalid).chain(self.early(workers)).collect()
+        self.losses(workers).into_iter().chain(invalid).chain(self.early(workers)).chain(idle(workers)).collect()
     }
 
     /// Deliveries by which the bound of two clocks is proven wrong.
@@ -681,6 +684,13 @@ impl Drop for FleetRun {
             thread::sleep(POLL_INTERVAL);
         }
     }
+}
+
+/// Workers that had no part of the load.
+fn idle(workers: &[WorkerSummary]) -> Option<Warning> {
+    let has_none = |it: &&WorkerSummary| it.share.is_some_and(|of| of.producers + of.consumers == 0);
+    let idle = workers.iter().filter(has_none).count() as u64;
+    (idle > 0).then(|| Warning::new(Tier::Note, Finding::WorkersIdle { idle, workers: workers.len() as u64 }))
 }
 
 fn are_free(workers: usize) -> String {
