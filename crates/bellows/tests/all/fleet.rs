@@ -139,6 +139,11 @@ fn flow(summary: &Value, name: &str) -> u64 {
     number(&summary["scenarios"]["messages"][name]["total"])
 }
 
+/// Cores that bellows used.
+fn cores(summary: &Value) -> f64 {
+    summary["cpu_cores"]["client"].as_f64().expect("cores")
+}
+
 fn answers(summary: &Value) -> u64 {
     number(&summary["scenarios"]["messages"]["latency"]["ack_response"]["count"])
 }
@@ -177,6 +182,9 @@ fn two_workers_are_one_load_with_one_ledger_and_a_lost_one_makes_the_run_invalid
     assert!(rows.iter().all(|it| it["late_s"].is_number() && it["clock_bound_s"].is_number()), "{rows:#?}");
     let has_share = |it: &Value| number(&it["share"]["producers"]) > 0 && number(&it["share"]["destinations"]) > 0;
     assert!(rows.iter().all(|it| has_share(it) && it["sent_rate"].as_f64() > Some(50.0)), "{rows:#?}");
+    // It was the coordinator's alone.
+    let [of_loops, own] = [rows.iter().filter_map(|it| it["cpu_cores"].as_f64()).sum(), cores(&summary)];
+    assert!(own > 0.7 * of_loops && own > 0.01, "{own} cores, {of_loops} in event loops");
     // What was sent came once. A loop that lost its core at the end leaves a few that were due.
     let sent = flow(&summary, "sent");
     assert!((800..=1_001).contains(&sent), "{sent} of 1,000");

@@ -25,6 +25,7 @@ use fleet::{
     ClockLine, Coordinator, CoordinatorInput, CoordinatorOutput, Envelope, Flaw, Host, Inputs, LoadOutcome, Member,
     PIECE, Piece, PieceRequest, RunRules, ToWorker,
 };
+use linux::ProcessUse;
 use load::scenario::{Scenario, Shares};
 use load::{Endpoint, Placement, Plan, Requested};
 use measure::{
@@ -33,6 +34,7 @@ use measure::{
 };
 
 use super::companion::{Collected, Companion, LoadEnd, Second};
+use crate::usage::sum;
 use crate::{Error, Observer};
 pub use member::{Membership, facts};
 use nodes::RecordedNode;
@@ -157,6 +159,8 @@ pub struct FleetRun {
     senders_bound: Mutex<Nanos>,
     /// The broker's nodes that workers have recorded, once the load is over.
     nodes: Mutex<Vec<RecordedNode>>,
+    /// What processes of workers have used so far.
+    used: Mutex<BTreeMap<usize, ProcessUse>>,
 }
 
 /// Files that the load of a run names, for which its workers ask.
@@ -332,6 +336,7 @@ impl FleetRun {
             gaps: Mutex::default(),
             senders_bound: Mutex::default(),
             nodes: Mutex::default(),
+            used: Mutex::default(),
         }))
     }
 
@@ -499,6 +504,15 @@ impl FleetRun {
         lock(&self.ends).insert(worker, end);
     }
 
+    fn keep_use(&self, worker: usize, used: ProcessUse) {
+        lock(&self.used).insert(worker, used);
+    }
+
+    /// What all workers have used since their parts began.
+    pub(crate) fn used(&self) -> ProcessUse {
+        lock(&self.used).values().copied().fold(ProcessUse::default(), sum)
+    }
+
     fn part(&self, worker: usize) -> Option<&OwnPart> {
         self.parts.get()?.get(worker)
     }
@@ -658,13 +672,10 @@ impl FleetRun {
     /// Facts of the generator are those of its workers, which they name.
     pub(crate) fn amend(&self, facts: &mut Facts) {
         facts.capacity = None;
-        let used: f64 = facts.workers.iter().map(|it| it.cpu_cores).sum();
         self.amend_broker(facts);
         if self.is_here() {
-            facts.client_cores = facts.client_cores.map(|own| own + used);
             return;
         }
-        facts.client_cores = Some(used);
         facts.cores = facts.workers.iter().map(|it| it.cores).sum();
         (facts.machine_cores, facts.same_machine) = (0, false);
         (facts.idle, facts.steal) = (None, None);
