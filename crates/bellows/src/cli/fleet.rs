@@ -75,6 +75,8 @@ pub(super) struct ServerArgs {
 impl ServerArgs {
     /// Connects as `name`. Errors: a password that everybody sees, and those of [`Link::connect`].
     pub(super) fn connect(&self, url: &Url, name: &str) -> Result<Arc<Link>, Problem> {
+        let empty = Problem::new("the address of the NATS server is empty", "", "write nats://HOST:4222");
+        empty.unless(!url.0.trim().is_empty())?;
         let login = self.fleet_credentials.as_deref().map(read_login).transpose()?;
         let options = NatsOptions {
             url: url.0.clone(),
@@ -266,7 +268,10 @@ impl StartArgs {
             environment: vec![("HOME".into(), workspace.directory().into())],
             process_name: SERVER,
             probes: vec![Probe { port, answers: accepts }],
-            reason: brokers::log::tail,
+            reason: |log, lines| {
+                let tail = brokers::log::tail(log, lines);
+                last_error(&tail).map_or_else(|| tail.clone(), str::to_owned)
+            },
             start_timeout: SERVER_TIMEOUT,
             guard: Vec::new(),
         };
@@ -353,17 +358,26 @@ fn wait_until_joined(
     Ok(true)
 }
 
+/// The last error that the server has logged, without number and time.
+fn last_error(log: &str) -> Option<&str> {
+    let marks = ["[FTL] ", "[ERR] "];
+    log.lines().rev().find_map(|line| marks.iter().find_map(|it| line.split_once(*it)).map(|of| of.1))
+}
+
 /// Waits for the user. Errors: the server has ended, or the last worker.
 fn watch(server: &Managed, workers: &mut Vec<WorkerProcess>, stop: &AtomicBool) -> Result<(), Failure> {
     while !stop.load(Ordering::Relaxed) {
         thread::sleep(POLL_INTERVAL);
         if !server.is_running() {
-            return Err(Failure::failed("nats-server has ended", "see what it said").observed(server.log_tail(5)));
+            let log = server.log_tail(20);
+            let why = last_error(&log).unwrap_or("it was killed, or did not say why");
+            return Err(Failure::failed("nats-server has ended", "run `bellows fleet start` again").observed(why));
         }
         workers.retain_mut(|it| match it.child.try_wait() {
             Ok(None) => true,
             Ok(Some(status)) => {
-                output::line_aside(&format!("worker {} has ended: {status}", it.name));
+                let instead = "runs have one fewer until `bellows worker` starts another";
+                output::line_aside(&format!("worker {} has ended: {status}; {instead}", it.name));
                 false
             }
             Err(_) => false,
@@ -412,7 +426,15 @@ struct WorkerRow {
 }
 
 fn by_name<S: Serializer>(state: &WorkerState, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(state.name())
+    serializer.serialize_str(word_of(*state))
+}
+
+/// A worker that waits for a share is free.
+const fn word_of(state: WorkerState) -> &'static str {
+    match state {
+        WorkerState::Joined => "free",
+        other => other.name(),
+    }
 }
 
 impl WorkerRow {
@@ -470,8 +492,9 @@ fn cells(of: &WorkerRow) -> Vec<String> {
     };
     let records = of.records.as_ref().map_or_else(String::new, |it| format!(", records {}", it.name));
     let state = match of.run.as_str() {
-        "" if of.state == WorkerState::Joined => "free".to_owned(),
-        "" => of.state.name().to_owned(),
+        "" => word_of(of.state).to_owned(),
+        // It has no share of that yet.
+        run if of.state == WorkerState::Joined => format!("waits in {run}"),
         run => format!("{} in {run}", of.state.name()),
     };
     let clock = of.clock_offset_s.zip(of.clock_bound_s).map_or_else(String::new, |(offset, bound)| {
@@ -651,4 +674,23 @@ pub(super) fn stop_with_stdin(control: &load::Control) -> Result<(), Failure> {
     };
     let failed = |e| Failure::Failed(Problem::new("cannot start a thread", e, "see ulimit -u"));
     thread::Builder::new().name("stdin".into()).spawn(wait).map(drop).map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The whole log stood there, its cause last.
+    #[test]
+    fn the_server_is_told_to_have_ended_by_its_last_error() {
+        let log = "[1] 2026/12/01 [INF] ready\n[1] 2026/12/01 [FTL] port 1 is in use\n[1] 2026/12/01 [INF] bye\n";
+        assert_eq!((last_error(log), last_error("[1] [INF] ready")), (Some("port 1 is in use"), None));
+    }
+
+    #[test]
+    fn a_worker_that_waits_for_work_has_one_word_for_that() {
+        let row = WorkerRow { name: "w1".to_owned(), ..WorkerRow::default() };
+        let state = serde_json::to_value(&row).expect("JSON")["state"].clone();
+        assert_eq!((state.as_str(), cells(&row)[1].as_str()), (Some("free"), "free"));
+    }
 }

@@ -14,7 +14,7 @@ use report::console::{self, RunsProgress, Shape};
 use session::{Error, Event, RunOptions, Stacks};
 
 use super::args::{EventArgs, OutputArgs, RequireArgs, given};
-use super::carriers::FleetArgs;
+use super::carriers::{FleetArgs, tell_alone};
 use super::command_line::Assignment;
 use super::perform::Watched;
 use super::{complete, metrics, perform};
@@ -335,6 +335,7 @@ fn observer_table(experiments: &[Experiment], output: &OutputArgs) -> Result<Don
         };
         let runs = Some(output.runs.runs.clone());
         let work = |options: &RunOptions, control: &load::Control, observer: &mut dyn session::Observer| {
+            tell_alone();
             session::run(experiment, options, control, observer)
         };
         let carried = match perform::carry_out(output, runs, shape, &watched, exporter.as_mut(), work) {

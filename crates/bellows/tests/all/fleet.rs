@@ -61,7 +61,7 @@ impl Fleet {
 
     /// The status once both workers are free and their clocks known: one without a core is not heard each time.
     fn wait_until_free(&self, dir: &Path) -> Value {
-        let is_free = |it: &&Value| it["state"] == "joined" && it["clock_bound_s"].is_number();
+        let is_free = |it: &&Value| it["state"] == "free" && it["clock_bound_s"].is_number();
         let until = Instant::now() + common::DEADLINE;
         loop {
             let status = self.status(dir);
@@ -429,6 +429,16 @@ fn what_a_fleet_cannot_do_is_refused_before_anything_is_started() {
     let churn = "[broker]\nkind = \"embedded\"\n[churn]\nkind = \"queues\"\n[[load]]\n";
     fs::write(dir.join("churn.toml"), churn).expect("write");
     run(dir, &["run", "churn.toml", "--fleet", nowhere]).assert_error(2, &["a fleet does not carry churn"]);
+    fs::write(dir.join("churn.toml"), churn.replace("[[load]]\n", "")).expect("write");
+    run(dir, &["run", "churn.toml", "--fleet", nowhere]).assert_error(2, &["a fleet does not carry churn"]);
+    let with_variable = |args: &[&str], url: &str| {
+        let mut command = bellows(dir, args);
+        command.env("BELLOWS_FLEET", url);
+        start(command).end()
+    };
+    with_variable(&["worker"], "").assert_error(1, &["the address of the NATS server is empty"]);
+    let short = ["demo", "--no-profile", "--set", "phases.measure=100ms", "--set", "phases.warmup=0s"];
+    with_variable(&short, nowhere).ok().says(["BELLOWS_FLEET is for `run` and `client`"]);
     let with_password = format!("nats://me:s3cret@127.0.0.1:{port}");
     let seen = run(dir, &["worker", "--join", &with_password]);
     seen.assert_error(1, &["a password on the command line"]).says_not(["s3cret"]);

@@ -35,8 +35,11 @@ pub use verdict::verdict;
 pub use warnings::warning;
 pub(crate) use warnings::{SaidWithin, said_within};
 
+/// A worker's start is late where it is as late as this: the table of workers has the others.
+const TOLD_LATE_S: f64 = 1e-3;
+
 /// A worker of a fleet, its part of the load, and how exact its clock is:
-/// `a (zone=b): 500 sent, 500 received, 0.2 cores, busy 4.1 %, started 20 µs late, clock ± 31 µs`.
+/// `a (zone=b): 500 sent, 500 received, 0.2 cores, busy 4.1 %, started 2 ms late, clock ± 31 µs`.
 pub(crate) fn worker(of: &WorkerSummary) -> String {
     let labels = worker_labels(of);
     let labels = if labels.is_empty() { labels } else { format!(" ({labels})") };
@@ -47,7 +50,7 @@ pub(crate) fn worker(of: &WorkerSummary) -> String {
     if !busy.is_empty() {
         text += &format!(", busy {busy}");
     }
-    if let Some(late) = of.late_s {
+    if let Some(late) = of.late_s.filter(|it| *it >= TOLD_LATE_S) {
         text += &format!(", started {} late", seconds(late));
     }
     if let Some(bound) = of.clock_bound_s {

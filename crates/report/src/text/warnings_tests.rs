@@ -249,7 +249,7 @@ fn a_worker_is_told_with_its_part_and_its_clock() {
     let of = archive::WorkerSummary {
         name: "a".to_owned(),
         labels: [("zone".to_owned(), "b".to_owned())].into(),
-        late_s: Some(20e-6),
+        late_s: Some(2e-3),
         clock_bound_s: Some(31e-6),
         sent: 1_500,
         received: 1_500,
@@ -258,9 +258,9 @@ fn a_worker_is_told_with_its_part_and_its_clock() {
         ..archive::WorkerSummary::default()
     };
     let text = super::super::worker(&of);
-    let begin = "a (zone=b): 1,500 sent, 1,500 received, 0.20 cores, busy 4.1 %, started 20.0 µs late, clock ± 31.0 µs";
+    let begin = "a (zone=b): 1,500 sent, 1,500 received, 0.20 cores, busy 4.1 %, started 2.00 ms late, clock ± 31.0 µs";
     assert_eq!(text, begin);
-    let unknown = archive::WorkerSummary { at_work: 0.0, late_s: None, clock_bound_s: None, ..of.clone() };
+    let unknown = archive::WorkerSummary { at_work: 0.0, late_s: Some(20e-6), clock_bound_s: None, ..of.clone() };
     assert_ends(super::super::worker(&unknown), "1,500 received, 0.20 cores");
     let lost = archive::WorkerSummary { lost_s: Some(3.21), tolerated: true, cpu_cores: 0.0, ..of.clone() };
     assert_ends(super::super::worker(&lost), ", lost at 3.2 s, tolerated");
