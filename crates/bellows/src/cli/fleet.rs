@@ -62,13 +62,13 @@ pub(super) struct ServerArgs {
     #[arg(long, value_name = "FILE", env = "BELLOWS_FLEET_CREDENTIALS")]
     fleet_credentials: Option<PathBuf>,
     /// PEM file with the authorities to trust for it, instead of the machine's
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", env = "BELLOWS_FLEET_CA")]
     fleet_ca: Option<PathBuf>,
     /// PEM file with the certificate to show it
-    #[arg(long, value_name = "FILE", requires = "fleet_key")]
+    #[arg(long, value_name = "FILE", requires = "fleet_key", env = "BELLOWS_FLEET_CERT")]
     fleet_cert: Option<PathBuf>,
     /// PEM file with the key of --fleet-cert
-    #[arg(long, value_name = "FILE", requires = "fleet_cert")]
+    #[arg(long, value_name = "FILE", requires = "fleet_cert", env = "BELLOWS_FLEET_KEY")]
     fleet_key: Option<PathBuf>,
 }
 
