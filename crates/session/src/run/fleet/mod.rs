@@ -367,6 +367,7 @@ impl FleetRun {
         observer.step("waiting for workers");
         let began = Instant::now();
         let patience = if wanted.is_some() { PATIENT } else { IMPATIENT };
+        let mut told = 0;
         loop {
             let free = self.host.with(Coordinator::joined);
             let waited = began.elapsed();
@@ -382,8 +383,13 @@ impl FleetRun {
                     None => "no worker of the fleet is free".to_owned(),
                     Some(wanted) => format!("{} of the fleet, and not {wanted}", are_free(free)),
                 };
-                let help = "start more (`bellows worker`), or see `bellows fleet status`";
+                let help = "start more (`bellows worker`), or wait up to a minute for those of other runs: --workers N; \
+                            `bellows fleet status` lists them";
                 return Err(Problem::new(cause, format!("waited {} s", patience.as_secs()), help).into());
+            }
+            if waited.as_secs() > told {
+                told = waited.as_secs();
+                observer.waiting(&format!("waiting for workers: {}", are_free(free)), waited);
             }
             thread::sleep(POLL_INTERVAL);
         }
