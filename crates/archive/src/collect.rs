@@ -102,9 +102,9 @@ impl WorkerPart {
         let reader = RunReader::open(dir)?;
         let mut of = reader.record.fleet.clone().unwrap_or_default();
         of.name = of.name.chars().filter(|it| !it.is_control()).take(LONGEST_NAME).collect();
-        let value = match of.run.as_str() {
-            _ if !of.is_part() => "it holds no worker's part of a run".to_owned(),
-            other => format!("it is of run {other}"),
+        let value = match of.is_part() {
+            true => format!("it is of run {}", of.run),
+            false => "it holds no worker's part of a run".to_owned(),
         };
         let cause = format!("{} is not of run {run}", dir.display());
         let is_its = of.run == run && of.is_part();

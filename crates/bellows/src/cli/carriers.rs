@@ -1,7 +1,5 @@
 //! Who carries the load of a run: this process, or the workers of a fleet in a build that has fleets.
 
-use std::sync::Once;
-
 use clap::Args;
 use experiment::Experiment;
 use session::{Error, Observer, RunOptions, RunOutcome};
@@ -12,10 +10,7 @@ use super::args::{from_one, is_typed};
 use super::command_line::Url;
 #[cfg(feature = "fleet")]
 use super::fleet::ServerArgs;
-use crate::output;
-
-/// The variable that names the NATS server of a fleet.
-const VARIABLE: &str = "BELLOWS_FLEET";
+use crate::run_options::tell_alone;
 
 /// Options of commands whose load a fleet can carry.
 #[derive(Clone, Debug, Default, Args)]
@@ -49,23 +44,11 @@ impl FleetArgs {
         observer: &mut dyn Observer,
     ) -> Result<RunOutcome, Error> {
         #[cfg(feature = "fleet")]
-        if let Some(url) = self.fleet.as_ref().filter(|it| !it.0.is_empty() || is_typed(true, VARIABLE)) {
+        if let Some(url) = self.fleet.as_ref().filter(|it| !it.0.is_empty() || is_typed(true, "BELLOWS_FLEET")) {
             let crew = super::fleet::Crew { wanted: self.workers, tolerated: self.tolerate.unwrap_or(0) };
             return self.server.run(url, crew, experiment, options, control, observer);
         }
         tell_alone();
         session::run(experiment, options, control, observer)
-    }
-}
-
-/// Says, once, that the variable which names a fleet does not apply to what this process runs.
-pub(crate) fn tell_alone() {
-    static TOLD: Once = Once::new();
-    let why = match cfg!(feature = "fleet") {
-        true => "is for `run` and `client`, of one experiment each",
-        false => "is for builds with fleets",
-    };
-    if std::env::var_os(VARIABLE).is_some_and(|it| !it.is_empty()) {
-        TOLD.call_once(|| output::line_aside(&format!("{VARIABLE} {why}: this process carries the load")));
     }
 }

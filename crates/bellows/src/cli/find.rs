@@ -132,7 +132,7 @@ pub(super) fn profile(name: &str, event: Option<&str>, runs: &Path) -> Result<Pa
     let holds =
         |dir: &Path, event: Option<&str>| Profile::open_as(&FORMATS, dir, event).is_ok_and(|it| !it.samples.is_empty());
     let sampled = |dir: &Path| holds(dir, None) || event.is_some() && holds(dir, event);
-    let of = |are_parts| entries.iter().filter(move |it| it.is_part() == are_parts);
+    let of = |are_parts: bool| entries.iter().filter(move |it| it.is_part() == are_parts);
     let with_profile = of(false).chain(of(true)).find(|entry| entry.has_profile() && sampled(&entry.dir));
     with_profile.map(|entry| entry.dir.clone()).ok_or_else(|| {
         let all = counted(entries.len() as u64, "run");

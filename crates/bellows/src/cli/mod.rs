@@ -13,7 +13,7 @@ mod ab;
 mod args;
 mod artemis;
 mod broker;
-pub(crate) mod carriers;
+mod carriers;
 mod churn;
 mod clients;
 #[cfg(feature = "fleet")]

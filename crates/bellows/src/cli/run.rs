@@ -14,10 +14,11 @@ use report::console::{self, RunsProgress, Shape};
 use session::{Error, Event, RunOptions, Stacks};
 
 use super::args::{EventArgs, OutputArgs, RequireArgs, given};
-use super::carriers::{FleetArgs, tell_alone};
+use super::carriers::FleetArgs;
 use super::command_line::Assignment;
 use super::perform::Watched;
 use super::{complete, metrics, perform};
+use crate::run_options::tell_alone;
 use crate::{Done, Failure, output};
 
 #[derive(Debug, Args)]

@@ -26,8 +26,7 @@ use measure::{Counters, Interval, Metric, Nanos, Phase, counted};
 use report::console;
 use report::perf_test::Sums;
 
-use crate::cli::carriers::tell_alone;
-use crate::run_options::{self, labels, run_options};
+use crate::run_options::{self, labels, run_options, tell_alone};
 use crate::{Done, Failure, output, signals};
 use exposition::Exposition;
 use resolved::{Format, ResolvedRun};

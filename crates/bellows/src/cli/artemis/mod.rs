@@ -15,10 +15,9 @@ use report::console;
 
 use self::options::{ArtemisClientArgs, ArtemisConsumerArgs, ArtemisProducerArgs};
 use self::resolved::Resolved;
-use super::carriers::tell_alone;
 use super::command_line;
 use crate::output::{self, Sheet};
-use crate::run_options::{self, run_options};
+use crate::run_options::{self, run_options, tell_alone};
 use crate::{Done, Failure, signals};
 
 const EXAMPLES: &str = "\
