@@ -159,7 +159,7 @@ pub struct FleetRun {
     senders_bound: Mutex<Nanos>,
     /// The broker's nodes that workers have recorded, once the load is over.
     nodes: Mutex<Vec<RecordedNode>>,
-    /// What processes of workers have used so far.
+    /// Usage of the workers' processes since their parts began.
     used: Mutex<BTreeMap<usize, ProcessUse>>,
 }
 
@@ -514,7 +514,7 @@ impl FleetRun {
         lock(&self.used).insert(worker, used);
     }
 
-    /// What all workers have used since their parts began.
+    /// Usage of all workers together since their parts began.
     pub(crate) fn used(&self) -> ProcessUse {
         lock(&self.used).values().copied().fold(ProcessUse::default(), sum)
     }

@@ -20,7 +20,7 @@ pub(super) enum WorkerReport {
     /// The most by which the clock of those who send to it could be off, all through its load: what it was told of that
     /// clock may have come late.
     SendersBound(Nanos),
-    /// What the worker's process has used since its part began.
+    /// Usage of the worker's process since its part began.
     Usage {
         /// CPU time.
         cpu: Nanos,
