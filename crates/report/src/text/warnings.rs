@@ -225,7 +225,7 @@ fn text_and_remedy(w: &Warning) -> (String, &'static str) {
             "check that the clocks are steady, and that the network has one route for both directions",
         ),
         Finding::WorkersIdle { idle, workers } => (
-            format!("{} of {} had nothing to do: the load has too few parts", count(*idle), counted(*workers, "worker")),
+            format!("{} of {} had nothing to do: the load has few parts", count(*idle), counted(*workers, "worker")),
             "give it more destinations (num-destinations), or put its consumers elsewhere (place = \"spread\")",
         ),
         Finding::Collected {} => (

@@ -383,7 +383,7 @@ impl FleetRun {
                     None => "no worker of the fleet is free".to_owned(),
                     Some(wanted) => format!("{} of the fleet, and not {wanted}", are_free(free)),
                 };
-                let help = "start more (`bellows worker`), or wait up to a minute for those of other runs: --workers N; \
+                let help = "start more (`bellows worker`), or wait a minute for those of other runs: --workers N; \
                             `bellows fleet status` lists them";
                 return Err(Problem::new(cause, format!("waited {} s", patience.as_secs()), help).into());
             }
