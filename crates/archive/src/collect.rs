@@ -5,19 +5,21 @@ use std::collections::BTreeMap;
 use std::iter::Peekable;
 use std::path::{Path, PathBuf};
 
-use measure::{Counters, Interval, Nanos, Phase, Problem, Recorder, Time};
+use measure::{Counters, Interval, LatencySummary, Metric, Nanos, Phase, Problem, Recorder, Time};
 
 use crate::files::is_name;
 use crate::{
-    Event, Finding, FleetPart, HistogramLog, HistogramRecord, LimitedBy, MESSAGES, MessageFlow, PhaseSpan,
-    ProcessUsage, RequestedSummary, RunReader, RunRecord, RunState, RunSummary, RunWriter, ScenarioSummary,
-    SeriesPoint, SliceLog, SlicePoint, Throughput, Tier, Warning, WorkerSummary, file,
+    Event, FewSamples, Finding, FleetPart, HistogramLog, HistogramRecord, LimitedBy, MESSAGES, MessageFlow, PerMessage,
+    PhaseSpan, ProcessUsage, RequestedSummary, Rss, RunReader, RunRecord, RunState, RunSummary, RunWriter,
+    ScenarioSummary, SeriesPoint, SliceLog, SlicePoint, Throughput, Tier, Warning, WorkerSummary, file,
 };
 
 /// Files of a worker's run folder that hold its part of a run, beside the profiles of one that recorded a node.
 const COLLECTED_FILES: [&str; 5] = [file::RECORD, file::SERIES, file::SLICES, file::HISTOGRAMS, file::METRICS];
 /// Workers whose absence is told one by one.
 const MOST_MISSING: u32 = 100;
+/// Kinds of the workers' own warnings that are told.
+const MOST_TOLD: usize = 20;
 /// Characters of a worker's name.
 const LONGEST_NAME: usize = 64;
 /// Events that are kept.
@@ -49,6 +51,8 @@ pub struct CollectOptions<'a> {
     pub runs_dir: &'a Path,
     /// The command, without secrets.
     pub command: &'a [String],
+    /// The record that the coordinator left, where it is known: it knows the whole experiment.
+    pub coordinator: Option<&'a RunRecord>,
     /// Makes the sentence of a warning.
     pub text: fn(&Warning) -> String,
 }
@@ -70,7 +74,11 @@ impl CollectedRun {
                 return Err(problem);
             }
         };
-        let record = record(&parts, &sums, &writer, known, options);
+        let mut record = record(&parts, &sums, &writer, known, options);
+        if let Some(of) = options.coordinator {
+            (record.experiment, record.changed_keys) = (of.experiment.clone(), of.changed_keys.clone());
+            (record.versions, record.scenarios) = (of.versions.clone(), of.scenarios.clone());
+        }
         writer.write_record(&record);
         if let Some(warning) = writer.warnings().first() {
             let help = "free some space, or choose another folder with --runs";
@@ -94,12 +102,13 @@ impl WorkerPart {
         let reader = RunReader::open(dir)?;
         let mut of = reader.record.fleet.clone().unwrap_or_default();
         of.name = of.name.chars().filter(|it| !it.is_control()).take(LONGEST_NAME).collect();
-        let value = match of.run.as_str() {
-            "" => "it holds no worker's part of a run".to_owned(),
-            other => format!("it is of run {other}"),
+        let value = match of.is_part() {
+            true => format!("it is of run {}", of.run),
+            false => "it holds no worker's part of a run".to_owned(),
         };
         let cause = format!("{} is not of run {run}", dir.display());
-        Problem::new(cause, value, "name folders of one run alone, and that run").unless(of.run == run)?;
+        let is_its = of.run == run && of.is_part();
+        Problem::new(cause, value, "name folders of workers of one run alone, and that run").unless(is_its)?;
         let mut starts = BTreeMap::new();
         for point in &reader.points {
             let start: &mut f64 = starts.entry(point.phase).or_insert(point.t);
@@ -253,6 +262,8 @@ impl Sums {
             sum.counters.add(&point.counters);
             sum.waits.add(&point.waits);
             sum.loop_lag_max_ns = sum.loop_lag_max_ns.max(point.loop_lag_max_ns);
+            // All that run on its machine see the same one.
+            sum.broker = sum.broker.or(point.broker);
             amount = sum_of(amount, point.requested_rate.map(|rate| rate * point.dt));
             if let Some(used) = point.client {
                 let all: &mut ProcessUsage = client.get_or_insert_default();
@@ -324,6 +335,8 @@ impl Sums {
             ledger: ledger.flatten().filter(|_| is_whole),
         };
         let (seconds, sent) = (self.measured_seconds(), self.measured.sent as f64);
+        let (used, ended) = (cores(parts), self.measured.sent.max(self.measured.received));
+        let us_each = |cores: Option<f64>| Some(cores.filter(|_| ended > 0)? * seconds * 1e6 / ended as f64);
         let requested = (self.due > 0.0 && seconds > 0.0).then(|| RequestedSummary {
             total: self.requested,
             rate: self.due / seconds,
@@ -338,9 +351,22 @@ impl Sums {
             flow: Some(flow),
             requested,
             latency: self.latencies.messages(),
+            cpu_us_each: PerMessage { broker: us_each(used.broker), client: us_each(used.client) },
             ..ScenarioSummary::default()
         }
     }
+}
+
+/// CPU in the measured phase: of the broker as a worker on its machine saw it, and of all workers.
+fn cores(parts: &[WorkerPart]) -> PerMessage {
+    let used = || parts.iter().map(|it| it.reader.record.summary.as_ref().map(|it| it.cpu_cores).unwrap_or_default());
+    PerMessage { broker: used().find_map(|it| it.broker), client: used().map(|it| it.client).sum() }
+}
+
+/// Memory, as [`cores`].
+fn memory(parts: &[WorkerPart]) -> Rss {
+    let used = || parts.iter().map(|it| it.reader.record.summary.as_ref().map(|it| it.rss_mb).unwrap_or_default());
+    Rss { broker: used().find_map(|it| it.broker), client: used().map(|it| it.client).sum() }
 }
 
 /// Adds numbers of which some are not known.
@@ -421,6 +447,41 @@ fn missing(parts: &[WorkerPart]) -> Vec<String> {
     (0..workers.min(MOST_MISSING)).filter(|it| !has(*it)).map(|it| format!("{} of {workers}", it + 1)).collect()
 }
 
+/// Doubts about a run without its coordinator, and those that the workers told of their own parts: each kind once.
+fn doubts(parts: &[WorkerPart], latencies: &Recorder, text: fn(&Warning) -> String) -> Vec<Warning> {
+    let few = |metric: Metric| {
+        let of = LatencySummary::of(latencies.histogram(metric));
+        let (_, percentile) = LatencySummary::PERCENTILES.iter().find(|(p, _)| !of.supports(*p))?;
+        let (latency, percentile) = (metric.name().to_owned(), (*percentile).to_owned());
+        (of.count > 0).then_some(FewSamples { latency, samples: of.count, percentile })
+    };
+    let few: Vec<FewSamples> = [Metric::ACK_RESPONSE, Metric::END_TO_END].into_iter().filter_map(few).collect();
+    let few = (!few.is_empty()).then(|| Warning::new(Tier::Note, Finding::TooFewSamples { latencies: few }));
+    let collected = Warning::new(Tier::Caution, Finding::Collected {});
+    let mut all: Vec<Warning> = std::iter::once(collected).chain(few).collect();
+    all.iter_mut().for_each(|it| it.text = text(it));
+    // Of all together there are other samples, and why a part ended is told with its worker.
+    let is_own = |it: &&Warning| !matches!(it.finding, Finding::TooFewSamples { .. } | Finding::Interrupted { .. });
+    let mut told: Vec<(Warning, &str, usize)> = Vec::new();
+    for part in parts {
+        for warning in part.reader.record.warnings.iter().filter(is_own) {
+            let is_known = |it: &&mut (Warning, &str, usize)| it.0.code() == warning.code();
+            match told.iter_mut().find(is_known) {
+                Some(known) => known.2 += 1,
+                None if told.len() < MOST_TOLD => told.push((warning.clone(), part.of.name.as_str(), 0)),
+                None => {}
+            }
+        }
+    }
+    let of_worker = |(mut warning, name, others): (Warning, &str, usize)| {
+        let others = if others > 0 { format!(", and {others} more") } else { String::new() };
+        warning.text = format!("worker {name}{others}: {}", warning.text);
+        warning
+    };
+    all.extend(told.into_iter().map(of_worker));
+    all
+}
+
 /// The record of the whole run.
 fn record(
     parts: &[WorkerPart],
@@ -440,7 +501,7 @@ fn record(
         warning.text = (options.text)(&warning);
         warning
     });
-    let warnings: Vec<Warning> = warnings.collect();
+    let warnings: Vec<Warning> = warnings.chain(doubts(parts, &sums.latencies, options.text)).collect();
     let problem = lost.first().map(|(worker, _, why)| {
         let cause = format!("run {} ended early, without its coordinator", options.run);
         Problem::new(cause, format!("worker {worker}: {why}"), "see what ended the coordinator, and run it again")
@@ -453,6 +514,8 @@ fn record(
         run_dir: writer.dir().display().to_string(),
         broker: known.summary.as_ref().map(|it| it.broker.clone()).unwrap_or_default(),
         workers: parts.iter().map(WorkerPart::summary).collect(),
+        cpu_cores: cores(parts),
+        rss_mb: memory(parts),
         scenarios: BTreeMap::from([(MESSAGES.to_owned(), sums.messages(parts))]),
         error: problem.clone(),
         warnings: warnings.clone(),
@@ -470,7 +533,7 @@ fn record(
         failed_by: None,
         warnings,
         summary: Some(summary),
-        fleet: None,
+        fleet: known.fleet.clone().map(|it| FleetPart { worker: 0, name: String::new(), ..it }),
         ..known.clone()
     }
 }
@@ -516,6 +579,9 @@ mod tests {
             slice.end = slice.start + Nanos::from_millis(100);
             writer.append_slice(&SlicePoint::of(&slice, start, None));
         }
+        let clock = Finding::ClockNotSteady { clock: "hpet".to_owned() };
+        let coarse = Warning { text: "the clock is coarse".to_owned(), ..Warning::new(Tier::Caution, clock) };
+        let cpu_cores = PerMessage { broker: Some(0.5), client: Some(0.125) };
         let error = (state == RunState::Failed).then(|| "no coordinator was heard for 5s".to_owned());
         let record = RunRecord {
             schema: RunRecord::SCHEMA.to_owned(),
@@ -525,6 +591,8 @@ mod tests {
             origin_unix_ns: 7,
             state,
             error,
+            warnings: vec![coarse, Warning::new(Tier::Note, Finding::Interrupted { seconds: 1.0 })],
+            summary: Some(RunSummary { cpu_cores, ..RunSummary::default() }),
             ..RunRecord::default()
         };
         writer.write_record(&record);
@@ -533,7 +601,7 @@ mod tests {
 
     fn collected(dirs: &[PathBuf], runs: &Path) -> Result<CollectedRun, Problem> {
         let text = |_: &Warning| String::new();
-        CollectedRun::of(dirs, &CollectOptions { run: RUN, runs_dir: runs, command: &[], text })
+        CollectedRun::of(dirs, &CollectOptions { run: RUN, runs_dir: runs, command: &[], coordinator: None, text })
     }
 
     #[test]
@@ -553,8 +621,13 @@ mod tests {
         assert_eq!(summary.flow().sent.total, 150);
         assert!((summary.flow().sent.rate - 100.0 / 1.7).abs() < 0.1, "{:?}", summary.flow());
         assert_eq!(summary.workers.iter().map(|it| it.sent).collect::<Vec<_>>(), [90, 60]);
-        assert_eq!((run.record.state, run.record.warnings.len()), (RunState::Failed, 3));
-        assert!(run.record.warnings.iter().all(|it| it.tier == Tier::Invalid));
+        let tiers: Vec<Tier> = run.record.warnings.iter().map(|it| it.tier).collect();
+        // It claimed that all validity checks had passed.
+        let expected = [Tier::Invalid, Tier::Invalid, Tier::Invalid, Tier::Caution, Tier::Note, Tier::Caution];
+        assert_eq!((run.record.state, tiers.as_slice()), (RunState::Failed, &expected[..]));
+        assert_has(&run.record.warnings[5].text, ["worker w1, and 1 more: the clock is coarse"]);
+        assert_eq!(summary.cpu_cores, PerMessage { broker: Some(0.5), client: Some(0.25) });
+        assert!(run.record.fleet.as_ref().is_some_and(|it| it.run == RUN && !it.is_part()));
         assert_has(run.record.error.unwrap(), ["ended early", "worker w1: no coordinator was heard"]);
         assert_has(format!("{:?}", run.record.warnings), ["\"3 of 3\"", "could not be had"]);
     }
@@ -575,8 +648,13 @@ mod tests {
         let (theirs, own) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let dir = part(theirs.path(), 0, 1, 2.0, RunState::Complete);
         assert_has(collected(&[dir.clone(), dir.clone()], own.path()).unwrap_err().cause, ["two folders"]);
-        let options =
-            CollectOptions { run: "load-19", runs_dir: own.path(), command: &[], text: |_: &Warning| String::new() };
+        let options = CollectOptions {
+            run: "load-19",
+            runs_dir: own.path(),
+            command: &[],
+            coordinator: None,
+            text: |_| String::new(),
+        };
         let refused = CollectedRun::of(&[dir], &options).unwrap_err();
         assert_has(refused.sentence(), ["not of run load-19", "of run load-18"]);
         assert!(collected(&[], own.path()).is_err());

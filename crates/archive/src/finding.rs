@@ -353,6 +353,15 @@ findings! {
         /// By how much at most, seconds.
         by_s: f64,
     },
+    /// Workers of the fleet had no part of the load.
+    WorkersIdle {
+        /// How many of them.
+        idle: u64,
+        /// Workers of the run.
+        workers: u64,
+    },
+    /// The run was made of the workers' folders, without its coordinator.
+    Collected {},
 }
 
 /// Cores that broker and generator share, and who used them.

@@ -11,8 +11,8 @@ use crate::files::is_active;
 use crate::reader::read_record;
 use crate::remove::{began, folder_bytes};
 use crate::{
-    Error, Labels, LimitTrials, PairedMatrix, PairedRuns, RequirementOutcome, RunRecord, RunState, RunSummary, file,
-    plain_name,
+    Error, FleetPart, Labels, LimitTrials, PairedMatrix, PairedRuns, RequirementOutcome, RunRecord, RunState,
+    RunSummary, file, plain_name,
 };
 
 /// Run folders that are read to find one.
@@ -53,6 +53,16 @@ impl RunEntry {
     pub fn has_profile(&self) -> bool {
         let mut files = fs::read_dir(&self.dir).into_iter().flatten().flatten();
         files.any(|entry| entry.path().extension().is_some_and(|extension| extension == file::STACKS))
+    }
+
+    /// Its place in a run of a fleet; `None` where one process carried it.
+    pub fn fleet(&self) -> Option<&FleetPart> {
+        self.record.as_ref().ok()?.fleet.as_ref()
+    }
+
+    /// Whether it is a worker's part of a run, and no whole one.
+    pub fn is_part(&self) -> bool {
+        self.fleet().is_some_and(FleetPart::is_part)
     }
 
     /// The run's state for people; `None` where it is not known.

@@ -96,12 +96,12 @@ pub struct RunRecord {
     /// Its part of a continuous recording; `None` where it is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub period: Option<Period>,
-    /// Its part of a run that a fleet carried; `None` where it is no worker's.
+    /// Its place in a run that a fleet carried; `None` where one process carried it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fleet: Option<FleetPart>,
 }
 
-/// A worker's part of a run.
+/// A worker's part of a run, or the whole of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FleetPart {
     /// Name of the whole run, as its coordinator prints it.
@@ -110,8 +110,15 @@ pub struct FleetPart {
     pub worker: u32,
     /// Workers of the run.
     pub workers: u32,
-    /// Name of the worker.
+    /// Name of the worker; empty where it is the whole run.
     pub name: String,
+}
+
+impl FleetPart {
+    /// Whether it is a worker's, and no whole run.
+    pub const fn is_part(&self) -> bool {
+        !self.name.is_empty()
+    }
 }
 
 /// A scenario as it begins.

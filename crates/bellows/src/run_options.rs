@@ -1,13 +1,14 @@
 //! This program's options for runs of `session`, labels as people write them, and a run's pictures.
 
 use std::path::{Path, PathBuf};
+use std::sync::Once;
 
 use archive::{Labels, file};
 use report::flame::{self, FlameOptions};
 use session::RunOptions;
 use stacks::Profile;
 
-use crate::Failure;
+use crate::{Failure, output};
 
 /// Options for a run by this program, which the archive remembers as `command`.
 pub(crate) fn run_options(
@@ -29,6 +30,19 @@ pub(crate) fn run_options(
             options: report::text::options,
         },
     })
+}
+
+/// Says, once, that the variable which names a fleet does not apply to what this process runs.
+pub(crate) fn tell_alone() {
+    const VARIABLE: &str = "BELLOWS_FLEET";
+    static TOLD: Once = Once::new();
+    let why = match cfg!(feature = "fleet") {
+        true => "is for `run` and `client`, of one experiment each",
+        false => "is for builds with fleets",
+    };
+    if std::env::var_os(VARIABLE).is_some_and(|it| !it.is_empty()) {
+        TOLD.call_once(|| output::line_aside(&format!("{VARIABLE} {why}: this process carries the load")));
+    }
 }
 
 /// Reads labels as people write them. An empty note is none.

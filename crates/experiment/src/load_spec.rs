@@ -153,7 +153,7 @@ flat_table! {
         /// The nodes of a cluster that connections begin on, in turn: `"all"`, a number from 0 on, or a list of such.
         /// One that is lost reconnects to the next node of the cluster.
         "nodes" nodes: NodesSpec = NodesSpec::default(),
-        /// A fleet runs consumers on their producers' worker, or on the next.
+        /// A fleet runs consumers on their producers' worker (the default), or the next.
         "place" place: Placement = Placement::Together,
         /// Reconnect delay; a range such as 1s-5s picks a random delay. If absent, the first lost connection ends the
         /// run.

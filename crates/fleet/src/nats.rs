@@ -194,6 +194,10 @@ impl NatsOptions {
         }
         match timeout(CONNECT_TIMEOUT, options.connect(addresses)).await {
             Ok(Ok(client)) => Ok(client),
+            // What a plain server says first is no TLS.
+            Ok(Err(error)) if error.to_string().contains("InvalidContentType") => {
+                Err(self.failed("it does not speak TLS", "write nats://, without --fleet-ca and --fleet-cert"))
+            }
             Ok(Err(error)) => Err(self.failed(&error, remedy(error.kind()))),
             Err(_) => Err(self.failed(format!("no answer within {CONNECT_TIMEOUT:?}"), remedy(ConnectErrorKind::Io))),
         }
@@ -221,6 +225,7 @@ fn logged_in(options: ConnectOptions, login: &str) -> io::Result<ConnectOptions>
     let line = login.trim();
     match line.split_once(':').filter(|_| !line.contains('\n')) {
         Some((user, password)) => Ok(options.user_and_password(user.to_owned(), password.to_owned())),
+        None if !line.contains("-----BEGIN") => Err(io::Error::other("the file holds no login")),
         None => options.credentials(login),
     }
 }

@@ -261,10 +261,7 @@ impl ProcUsage {
 
     /// bellows itself, and the programs that it has load the broker.
     fn client(&mut self) -> Option<ProcessUse> {
-        let pid = std::process::id();
-        let (cpu, stat) = (linux::cpu_time(pid)?, processes::stat(pid)?);
-        let rss_bytes = stat.rss_pages.saturating_mul(rustix::param::page_size() as u64);
-        let own = ProcessUse { cpu, rss_bytes, threads: stat.threads };
+        let own = own_use()?;
         let used = self.generators.iter_mut().map(|(tree, last)| {
             // What a program has used stays used when it has ended.
             *last = tree.read().unwrap_or(ProcessUse { cpu: last.cpu, ..ProcessUse::default() });
@@ -377,12 +374,20 @@ impl UsageSource for ProcUsage {
     }
 }
 
-fn sum(one: ProcessUse, other: ProcessUse) -> ProcessUse {
+pub(crate) const fn sum(one: ProcessUse, other: ProcessUse) -> ProcessUse {
     ProcessUse {
-        cpu: one.cpu + other.cpu,
-        rss_bytes: one.rss_bytes + other.rss_bytes,
-        threads: one.threads + other.threads,
+        cpu: Nanos(one.cpu.0.saturating_add(other.cpu.0)),
+        rss_bytes: one.rss_bytes.saturating_add(other.rss_bytes),
+        threads: one.threads.saturating_add(other.threads),
     }
+}
+
+/// This process alone.
+pub(crate) fn own_use() -> Option<ProcessUse> {
+    let pid = std::process::id();
+    let (cpu, stat) = (linux::cpu_time(pid)?, processes::stat(pid)?);
+    let rss_bytes = stat.rss_pages.saturating_mul(rustix::param::page_size() as u64);
+    Some(ProcessUse { cpu, rss_bytes, threads: stat.threads })
 }
 
 pub(crate) fn between(before: &Reading, after: &Reading) -> Usage {

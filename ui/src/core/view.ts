@@ -227,6 +227,7 @@ export type WarningCode = "generator_saturated" | "rate_not_achieved" | "too_few
   "messages_outstanding" | "messages_not_received" | "messages_not_accepted" | "cycles_failed" | "interrupted" |
   "load_ended" | "archive_incomplete" | "generator_late" | "broker_gone" | "stalled" | "messages_unanswered" |
   "scrapes_failed" | "nothing_selected" | "faults_missed" | "node_gone" | "trace_ended" | "traced" | "looked_into" |
-  "not_permitted" | "worker_lost" | "worker_late" | "worker_clock" | "clock_bound" | "clock_bound_broken";
+  "not_permitted" | "worker_lost" | "worker_late" | "worker_clock" | "clock_bound" | "clock_bound_broken" |
+  "workers_idle" | "collected";
 export type WithinOneRun = { a: [number, number] | null, b: [number, number] | null, };
 export type WorkerColumn = { head: string, number: boolean, cells: Array<string>, };

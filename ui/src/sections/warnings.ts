@@ -44,6 +44,8 @@ const CODES: Record<WarningCode, string> = {
   worker_clock: 'Clock of a worker moved',
   clock_bound: 'Timed by two clocks',
   clock_bound_broken: 'Clocks further apart than known',
+  workers_idle: 'Workers without a part',
+  collected: 'Made without the coordinator',
 };
 
 export function nameOfCode(code: WarningCode): string {

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use archive::{Labels, Repeats, RunRecord};
-use clap::builder::{OsStringValueParser, PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::builder::{FalseyValueParser, OsStringValueParser, PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, value_parser};
 use measure::{Bytes, Length, Named};
 use stacks::EventKind;
@@ -24,13 +24,13 @@ pub(super) struct OutputArgs {
     #[arg(long)]
     pub(super) json: bool,
     /// Print the summary only
-    #[arg(long, env = "BELLOWS_QUIET")]
+    #[arg(long, env = "BELLOWS_QUIET", value_parser = FalseyValueParser::new())]
     pub(super) quiet: bool,
     /// Show what a broker that bellows starts writes to its log; `limit` and `ab` end with all figures
     #[arg(long, conflicts_with = "quiet")]
     pub(super) verbose: bool,
     /// Exit with code 5 if a warning says that a number must not be used
-    #[arg(long, env = "BELLOWS_STRICT")]
+    #[arg(long, env = "BELLOWS_STRICT", value_parser = FalseyValueParser::new())]
     pub(super) strict: bool,
     #[command(flatten)]
     pub(super) runs: RunsDir,

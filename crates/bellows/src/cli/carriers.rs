@@ -5,11 +5,12 @@ use experiment::Experiment;
 use session::{Error, Observer, RunOptions, RunOutcome};
 
 #[cfg(feature = "fleet")]
-use super::args::from_one;
+use super::args::{from_one, is_typed};
 #[cfg(feature = "fleet")]
 use super::command_line::Url;
 #[cfg(feature = "fleet")]
 use super::fleet::ServerArgs;
+use crate::run_options::tell_alone;
 
 /// Options of commands whose load a fleet can carry.
 #[derive(Clone, Debug, Default, Args)]
@@ -43,10 +44,11 @@ impl FleetArgs {
         observer: &mut dyn Observer,
     ) -> Result<RunOutcome, Error> {
         #[cfg(feature = "fleet")]
-        if let Some(url) = &self.fleet {
+        if let Some(url) = self.fleet.as_ref().filter(|it| !it.0.is_empty() || is_typed(true, "BELLOWS_FLEET")) {
             let crew = super::fleet::Crew { wanted: self.workers, tolerated: self.tolerate.unwrap_or(0) };
             return self.server.run(url, crew, experiment, options, control, observer);
         }
+        tell_alone();
         session::run(experiment, options, control, observer)
     }
 }

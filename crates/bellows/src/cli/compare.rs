@@ -204,7 +204,9 @@ impl ExistingRuns<'_> {
         let path = Path::new(name);
         // A folder that is no run itself.
         if path.is_dir() && !path.join(archive::file::RECORD).exists() {
-            return readable(find::list(path)?, || {
+            let mut entries = find::list(path)?;
+            find::leave_parts_out(&mut entries);
+            return readable(entries, || {
                 let cause = "the folder holds no run";
                 let help = "name a run folder, or a folder of them; `bellows run … --runs DIR` makes runs there";
                 Failure::failed(cause, help).observed(path.display())
@@ -223,6 +225,7 @@ impl ExistingRuns<'_> {
         })?;
         let mut entries = find::list(dir)?;
         entries.retain(|entry| filter.matches(entry));
+        find::leave_parts_out(&mut entries);
         readable(entries, || {
             let runs = find::runs_option(dir);
             let help = format!("`bellows runs{runs}` lists them; `bellows run … --tag before` tags those to come");

@@ -1,6 +1,7 @@
 //! `doctor`: checks of this machine for measuring, and the generator's capacity on it.
 
 use clap::Args;
+use clap::builder::FalseyValueParser;
 use measure::{Nanos, counted};
 use report::console::{Steps, Style, grid, sanitise, sentence, wrap};
 use report::text::three_digits;
@@ -30,7 +31,7 @@ pub(crate) struct DoctorArgs {
     #[arg(long, requires = "calibrate")]
     show: bool,
     /// With --calibrate: show no progress
-    #[arg(long, env = "BELLOWS_QUIET")]
+    #[arg(long, env = "BELLOWS_QUIET", value_parser = FalseyValueParser::new())]
     quiet: bool,
     /// Print the checks as a JSON array, or the capacity as a JSON object
     #[arg(long)]

@@ -81,11 +81,13 @@ fn means_runs(name: &str, runs: &Path) -> Result<bool, Failure> {
 /// still being written is named as such.
 pub(super) fn to_draw(name: &str, runs: &Path) -> Result<PathBuf, Failure> {
     let dir = folder(name, runs)?;
-    if !RunEntry::read(dir.clone()).active {
+    let newest = RunEntry::read(dir.clone());
+    if !newest.active {
         return Ok(dir);
     }
+    let is_part = newest.is_part();
     let ended = match name == LAST && !Path::new(name).is_dir() {
-        true => list(runs)?.into_iter().find(|it| !it.active),
+        true => list(runs)?.into_iter().find(|it| !it.active && it.is_part() == is_part),
         false => None,
     };
     if let Some(ended) = ended {
@@ -130,7 +132,8 @@ pub(super) fn profile(name: &str, event: Option<&str>, runs: &Path) -> Result<Pa
     let holds =
         |dir: &Path, event: Option<&str>| Profile::open_as(&FORMATS, dir, event).is_ok_and(|it| !it.samples.is_empty());
     let sampled = |dir: &Path| holds(dir, None) || event.is_some() && holds(dir, event);
-    let with_profile = entries.iter().find(|entry| entry.has_profile() && sampled(&entry.dir));
+    let of = |are_parts: bool| entries.iter().filter(move |it| it.is_part() == are_parts);
+    let with_profile = of(false).chain(of(true)).find(|entry| entry.has_profile() && sampled(&entry.dir));
     with_profile.map(|entry| entry.dir.clone()).ok_or_else(|| {
         let all = counted(entries.len() as u64, "run");
         let cause = format!("none of {all} in {} has a profile with samples", runs.display());
@@ -195,6 +198,13 @@ fn shown_ids(ids: &[String]) -> String {
 pub(super) fn list(runs: &Path) -> Result<Vec<RunEntry>, Failure> {
     archive::list_runs(runs)
         .map_err(|error| Failure::Failed(Problem { help: "name another folder with --runs".into(), ..error.problem() }))
+}
+
+/// Leaves out workers' parts of runs, of which the whole ones are the sums; not where there is nothing else.
+pub(super) fn leave_parts_out(entries: &mut Vec<RunEntry>) {
+    if entries.iter().any(|it| !it.is_part()) {
+        entries.retain(|it| !it.is_part());
+    }
 }
 
 /// The folders of several runs, newest first: their names begin with the time.
@@ -279,7 +289,7 @@ pub(super) fn paired_folder(named: &str, runs: &Path) -> Result<Option<PathBuf>,
 /// The one run that is meant, or the ids of those that could be.
 fn choose<'a>(name: &str, entries: &'a [RunEntry]) -> Result<&'a RunEntry, Vec<String>> {
     if name == LAST {
-        return entries.first().ok_or_else(Vec::new);
+        return entries.iter().find(|it| !it.is_part()).or(entries.first()).ok_or_else(Vec::new);
     }
     if let Some(exact) = entries.iter().find(|e| e.id == name) {
         return Ok(exact);
@@ -297,6 +307,10 @@ fn choose<'a>(name: &str, entries: &'a [RunEntry]) -> Result<&'a RunEntry, Vec<S
         && let Ok(filter) = name.parse::<RunFilter>()
     {
         matching = entries.iter().filter(|entry| filter.matches(entry)).collect();
+    }
+    // A worker's part of a run is named by its own id.
+    if matching.iter().any(|it| !it.is_part()) {
+        matching.retain(|it| !it.is_part());
     }
     match matching.as_slice() {
         [one] => Ok(one),
@@ -401,8 +415,17 @@ mod tests {
         let ids @ [newest, first, _] =
             ["2026-11-22T00-00-00Z-b-x2", "2026-11-21T00-00-00Z-a-x1", "2026-11-21T00-00-00Z-a-y1"];
         let entries = ids.map(|id| entry(id, &[]));
+        // Of a fleet's run on one machine, `last` was a worker's part.
+        let of_worker = "2026-11-22T00-00-00Z-b-z9";
+        let fleet = Some(archive::FleetPart { name: "w1".to_owned(), ..archive::FleetPart::default() });
+        let record = Ok(archive::RunRecord { fleet, ..archive::RunRecord::default() });
+        let part = RunEntry { record, ..entry(of_worker, &[]) };
+        let alone = choose(LAST, std::slice::from_ref(&part)).map(|it| it.id.clone());
+        assert_eq!(alone, Ok(of_worker.to_owned()));
+        let entries: Vec<RunEntry> = std::iter::once(part).chain(entries).collect();
         for (names, expected) in [
             (&["last", "2026-11-22", "b"][..], Ok(newest)),
+            (&["z9"], Ok(of_worker)),
             (&["a-x1"], Ok(first)),
             (&["2026-11-21", "a"], Err(2)),
             (&["zzz", ""], Err(0)),

@@ -13,7 +13,7 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::{Duration, Instant};
 use std::{env, thread};
 
-use archive::{CollectOptions, CollectedRun};
+use archive::{CollectOptions, CollectedRun, RunEntry, RunState};
 use brokers::BrokerError;
 use brokers::guardian::{private_file, random_hex};
 use brokers::managed::{Launch, Managed, Probe, Progress, Waiting, Workspace, accepts, free_ports};
@@ -30,8 +30,8 @@ use serde::{Serialize, Serializer};
 use session::{Carrier, Error, FleetRun, Observer, RunOptions, RunOutcome, WorkerLink};
 
 use super::args::{RunsDir, is_typed};
-use super::collect;
 use super::command_line::{self, Url};
+use super::{collect, find};
 use crate::{Done, Failure, output, signals};
 
 /// Debian has it there, where the path of ordinary users does not lead.
@@ -62,19 +62,21 @@ pub(super) struct ServerArgs {
     #[arg(long, value_name = "FILE", env = "BELLOWS_FLEET_CREDENTIALS")]
     fleet_credentials: Option<PathBuf>,
     /// PEM file with the authorities to trust for it, instead of the machine's
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", env = "BELLOWS_FLEET_CA")]
     fleet_ca: Option<PathBuf>,
     /// PEM file with the certificate to show it
-    #[arg(long, value_name = "FILE", requires = "fleet_key")]
+    #[arg(long, value_name = "FILE", requires = "fleet_key", env = "BELLOWS_FLEET_CERT")]
     fleet_cert: Option<PathBuf>,
     /// PEM file with the key of --fleet-cert
-    #[arg(long, value_name = "FILE", requires = "fleet_cert")]
+    #[arg(long, value_name = "FILE", requires = "fleet_cert", env = "BELLOWS_FLEET_KEY")]
     fleet_key: Option<PathBuf>,
 }
 
 impl ServerArgs {
     /// Connects as `name`. Errors: a password that everybody sees, and those of [`Link::connect`].
     pub(super) fn connect(&self, url: &Url, name: &str) -> Result<Arc<Link>, Problem> {
+        let empty = Problem::new("the address of the NATS server is empty", "", "write nats://HOST:4222");
+        empty.unless(!url.0.trim().is_empty())?;
         let login = self.fleet_credentials.as_deref().map(read_login).transpose()?;
         let options = NatsOptions {
             url: url.0.clone(),
@@ -266,7 +268,10 @@ impl StartArgs {
             environment: vec![("HOME".into(), workspace.directory().into())],
             process_name: SERVER,
             probes: vec![Probe { port, answers: accepts }],
-            reason: brokers::log::tail,
+            reason: |log, lines| {
+                let tail = brokers::log::tail(log, lines);
+                last_error(&tail).map_or_else(|| tail.clone(), str::to_owned)
+            },
             start_timeout: SERVER_TIMEOUT,
             guard: Vec::new(),
         };
@@ -353,17 +358,26 @@ fn wait_until_joined(
     Ok(true)
 }
 
+/// The last error that the server has logged, without number and time.
+fn last_error(log: &str) -> Option<&str> {
+    let marks = ["[FTL] ", "[ERR] "];
+    log.lines().rev().find_map(|line| marks.iter().find_map(|it| line.split_once(*it)).map(|of| of.1))
+}
+
 /// Waits for the user. Errors: the server has ended, or the last worker.
 fn watch(server: &Managed, workers: &mut Vec<WorkerProcess>, stop: &AtomicBool) -> Result<(), Failure> {
     while !stop.load(Ordering::Relaxed) {
         thread::sleep(POLL_INTERVAL);
         if !server.is_running() {
-            return Err(Failure::failed("nats-server has ended", "see what it said").observed(server.log_tail(5)));
+            let log = server.log_tail(20);
+            let why = last_error(&log).unwrap_or("it was killed, or did not say why");
+            return Err(Failure::failed("nats-server has ended", "run `bellows fleet start` again").observed(why));
         }
         workers.retain_mut(|it| match it.child.try_wait() {
             Ok(None) => true,
             Ok(Some(status)) => {
-                output::line_aside(&format!("worker {} has ended: {status}", it.name));
+                let instead = "runs have one fewer until `bellows worker` starts another";
+                output::line_aside(&format!("worker {} has ended: {status}; {instead}", it.name));
                 false
             }
             Err(_) => false,
@@ -412,7 +426,15 @@ struct WorkerRow {
 }
 
 fn by_name<S: Serializer>(state: &WorkerState, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(state.name())
+    serializer.serialize_str(word_of(*state))
+}
+
+/// A worker that waits for a share is free.
+const fn word_of(state: WorkerState) -> &'static str {
+    match state {
+        WorkerState::Joined => "free",
+        other => other.name(),
+    }
 }
 
 impl WorkerRow {
@@ -470,8 +492,9 @@ fn cells(of: &WorkerRow) -> Vec<String> {
     };
     let records = of.records.as_ref().map_or_else(String::new, |it| format!(", records {}", it.name));
     let state = match of.run.as_str() {
-        "" if of.state == WorkerState::Joined => "free".to_owned(),
-        "" => of.state.name().to_owned(),
+        "" => word_of(of.state).to_owned(),
+        // It has no share of that yet.
+        run if of.state == WorkerState::Joined => format!("waits in {run}"),
         run => format!("{} in {run}", of.state.name()),
     };
     let clock = of.clock_offset_s.zip(of.clock_bound_s).map_or_else(String::new, |(offset, bound)| {
@@ -538,7 +561,8 @@ Examples:
   bellows fleet collect demo-18a5f0c2b3d4e5f6 --fleet nats://127.0.0.1:4222
   bellows fleet collect demo-18a5f0c2b3d4e5f6 --from of-w1 of-w2")]
 struct CollectArgs {
-    /// Name of the run, as its coordinator and its workers print it
+    /// The run: its fleet's name, as coordinator and workers print it, a unique start or end of that, or a run as of
+    /// `bellows runs`: its coordinator's or a worker's part of it, or `last`
     #[arg(value_name = "RUN")]
     run: String,
     /// The NATS server that the workers have joined, nats://HOST:4222
@@ -553,29 +577,89 @@ struct CollectArgs {
     runs: RunsDir,
 }
 
+/// Names of an error at most.
+const MOST_NAMED: usize = 5;
+
+/// Names of the fleets' runs of which there are folders here, the newest first.
+fn known_runs(entries: &[RunEntry]) -> Vec<&str> {
+    let mut names: Vec<&str> = Vec::new();
+    for of in entries.iter().filter_map(RunEntry::fleet) {
+        if !names.contains(&of.run.as_str()) {
+            names.push(&of.run);
+        }
+    }
+    names
+}
+
 impl CollectArgs {
+    /// The name of the run that is meant; one of which nothing is known here is taken as it stands. Errors: `last`
+    /// where there is no run, and one that no fleet carried.
+    fn name(&self, entries: &[RunEntry]) -> Result<String, Failure> {
+        let meant = find::entry(&self.run, &self.runs.runs);
+        let of_fleet = |it: &RunEntry| it.fleet().map(|of| of.run.clone());
+        if let Some(name) = meant.as_ref().ok().and_then(of_fleet) {
+            return Ok(name);
+        }
+        let mut known = known_runs(entries);
+        known.retain(|it| it.starts_with(&self.run) || it.ends_with(&self.run));
+        match (known.as_slice(), meant) {
+            ([one], _) => Ok((*one).to_owned()),
+            (_, Ok(entry)) => {
+                let help = "name a fleet's run, as its coordinator and its workers print it";
+                Err(Failure::failed(format!("no fleet carried {}", entry.id), help).observed(&self.run))
+            }
+            (_, Err(failure)) if self.run == find::LAST => Err(failure),
+            _ => Ok(self.run.clone()),
+        }
+    }
+
+    /// The failure where no worker has a folder of this run.
+    fn none_of(name: &str, entries: &[RunEntry]) -> Failure {
+        let known = known_runs(entries);
+        let known = known.get(..MOST_NAMED).unwrap_or(&known);
+        let help = "workers give folders while they are free (`bellows fleet status`); or name folders with --from";
+        let known = match known {
+            [] => help.to_owned(),
+            some => format!("runs of fleets that are known here: {}; {help}", some.join(", ")),
+        };
+        Failure::failed(format!("there is nothing to collect of run {name:?}: no worker has a folder of it"), known)
+    }
+
     fn execute(self) -> Result<Done, Failure> {
         let command = command_line::archived(env::args_os());
+        let mut entries = find::list(&self.runs.runs)?;
+        entries.extend(self.from.iter().cloned().map(RunEntry::read));
+        let name = self.name(&entries)?;
+        let is_whole = |it: &&RunEntry| it.fleet().is_some_and(|of| !of.is_part() && of.run == name);
+        // A run that was collected before is complete or failed.
+        let coordinator = entries.iter().filter(is_whole).find(|it| it.state() == Some(RunState::Running.name()));
         let options = CollectOptions {
-            run: &self.run,
+            run: &name,
             runs_dir: &self.runs.runs,
             command: &command,
+            coordinator: coordinator.and_then(|it| it.record.as_ref().ok()),
             text: report::text::warning,
         };
         let run = match self.fleet.as_ref().filter(|_| self.from.is_empty()) {
             None => CollectedRun::of(&self.from, &options)?,
             Some(url) => {
                 let link = self.server.connect(url, "fleet collect")?;
-                let fetched = collect::fetch(&link, &self.run, None)?;
+                let fetched = collect::fetch(&link, &name, None)?;
                 fetched.failed.iter().for_each(|it| output::line_aside(it));
+                if fetched.dirs.is_empty() {
+                    return Err(Self::none_of(&name, &entries));
+                }
                 CollectedRun::of(&fetched.dirs, &options)?
             }
         };
+        if let Some(left) = coordinator {
+            output::line_aside(&format!("the coordinator's own folder is left as it was: {}", left.dir.display()));
+        }
         run.record.warnings.iter().for_each(|it| output::line_aside(&it.text));
         let page = report::html::write_report(&run.dir)?;
         let workers = run.record.summary.as_ref().map_or(0, |it| it.workers.len());
         let (workers, state) = (counted(workers as u64, "worker"), run.record.state.name());
-        output::print(&format!("collected {} of {workers}, {state}: {}\n", self.run, page.display()))?;
+        output::print(&format!("collected {name} of {workers}, {state}: {}\n", page.display()))?;
         Ok(Done::Fine)
     }
 }
@@ -590,4 +674,23 @@ pub(super) fn stop_with_stdin(control: &load::Control) -> Result<(), Failure> {
     };
     let failed = |e| Failure::Failed(Problem::new("cannot start a thread", e, "see ulimit -u"));
     thread::Builder::new().name("stdin".into()).spawn(wait).map(drop).map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The whole log stood there, its cause last.
+    #[test]
+    fn the_server_is_told_to_have_ended_by_its_last_error() {
+        let log = "[1] 2026/12/01 [INF] ready\n[1] 2026/12/01 [FTL] port 1 is in use\n[1] 2026/12/01 [INF] bye\n";
+        assert_eq!((last_error(log), last_error("[1] [INF] ready")), (Some("port 1 is in use"), None));
+    }
+
+    #[test]
+    fn a_worker_that_waits_for_work_has_one_word_for_that() {
+        let row = WorkerRow { name: "w1".to_owned(), ..WorkerRow::default() };
+        let state = serde_json::to_value(&row).expect("JSON")["state"].clone();
+        assert_eq!((state.as_str(), cells(&row)[1].as_str()), (Some("free"), "free"));
+    }
 }

@@ -18,6 +18,7 @@ use super::carriers::FleetArgs;
 use super::command_line::Assignment;
 use super::perform::Watched;
 use super::{complete, metrics, perform};
+use crate::run_options::tell_alone;
 use crate::{Done, Failure, output};
 
 #[derive(Debug, Args)]
@@ -335,6 +336,7 @@ fn observer_table(experiments: &[Experiment], output: &OutputArgs) -> Result<Don
         };
         let runs = Some(output.runs.runs.clone());
         let work = |options: &RunOptions, control: &load::Control, observer: &mut dyn session::Observer| {
+            tell_alone();
             session::run(experiment, options, control, observer)
         };
         let carried = match perform::carry_out(output, runs, shape, &watched, exporter.as_mut(), work) {

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use archive::{SeriesName, SeriesPoint};
+use clap::builder::FalseyValueParser;
 use clap::{Args, value_parser};
 use measure::{Interval, Length, Nanos, Phase, Problem, Refused, counted};
 use report::console::{self, Live, PageRequests, ScrapeRow, SelectedRow, Shape};
@@ -67,7 +68,7 @@ pub(crate) struct ScrapeArgs {
     #[arg(long)]
     json: bool,
     /// Show no progress
-    #[arg(long, env = "BELLOWS_QUIET")]
+    #[arg(long, env = "BELLOWS_QUIET", value_parser = FalseyValueParser::new())]
     quiet: bool,
 }
 

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use clap::builder::FalseyValueParser;
 use clap::{Args, Subcommand};
 use measure::{Length, Nanos, Problem, count, counted, whole_number};
 use report::console::Steps;
@@ -160,7 +161,7 @@ struct ApplyArgs {
     #[command(flatten)]
     management: ManagementArgs,
     /// Show no progress
-    #[arg(long, env = "BELLOWS_QUIET")]
+    #[arg(long, env = "BELLOWS_QUIET", value_parser = FalseyValueParser::new())]
     quiet: bool,
 }
 

@@ -128,9 +128,10 @@ impl WorkerArgs {
             None => run_share(link, member, options),
         };
         match outcome {
-            Ok(RunOutcome { run_dir, .. }) => {
+            Ok(RunOutcome { run_dir, record, .. }) => {
                 let place = run_dir.map_or_else(String::new, |it| format!(", in {}", it.display()));
-                say(name, &format!("has ended its part{place}"))?;
+                let how = if record.error.is_none() { "has ended its part" } else { "has a part that ended early" };
+                say(name, &format!("{how}{place}"))?;
             }
             Err(error) => {
                 let why = error.problem().sentence();

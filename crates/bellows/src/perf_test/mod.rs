@@ -26,7 +26,7 @@ use measure::{Counters, Interval, Metric, Nanos, Phase, counted};
 use report::console;
 use report::perf_test::Sums;
 
-use crate::run_options::{self, labels, run_options};
+use crate::run_options::{self, labels, run_options, tell_alone};
 use crate::{Done, Failure, output, signals};
 use exposition::Exposition;
 use resolved::{Format, ResolvedRun};
@@ -100,6 +100,7 @@ fn run(mut resolved: ResolvedRun, command: Vec<String>) -> Result<Done, Failure>
     output::print(&starting(&resolved))?;
     let labels = labels_of_environment()?;
     let options = run_options(Some(archive::default_runs_dir()), labels, command)?;
+    tell_alone();
     let outcome = session::run(&resolved.experiment, &options, &control, &mut show);
     show.finish();
     let outcome = outcome?;

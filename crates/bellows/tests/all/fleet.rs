@@ -61,7 +61,7 @@ impl Fleet {
 
     /// The status once both workers are free and their clocks known: one without a core is not heard each time.
     fn wait_until_free(&self, dir: &Path) -> Value {
-        let is_free = |it: &&Value| it["state"] == "joined" && it["clock_bound_s"].is_number();
+        let is_free = |it: &&Value| it["state"] == "free" && it["clock_bound_s"].is_number();
         let until = Instant::now() + common::DEADLINE;
         loop {
             let status = self.status(dir);
@@ -139,6 +139,11 @@ fn flow(summary: &Value, name: &str) -> u64 {
     number(&summary["scenarios"]["messages"][name]["total"])
 }
 
+/// Cores that bellows used.
+fn cores(summary: &Value) -> f64 {
+    summary["cpu_cores"]["client"].as_f64().expect("cores")
+}
+
 fn answers(summary: &Value) -> u64 {
     number(&summary["scenarios"]["messages"]["latency"]["ack_response"]["count"])
 }
@@ -177,6 +182,9 @@ fn two_workers_are_one_load_with_one_ledger_and_a_lost_one_makes_the_run_invalid
     assert!(rows.iter().all(|it| it["late_s"].is_number() && it["clock_bound_s"].is_number()), "{rows:#?}");
     let has_share = |it: &Value| number(&it["share"]["producers"]) > 0 && number(&it["share"]["destinations"]) > 0;
     assert!(rows.iter().all(|it| has_share(it) && it["sent_rate"].as_f64() > Some(50.0)), "{rows:#?}");
+    // It was the coordinator's alone.
+    let [of_loops, own] = [rows.iter().filter_map(|it| it["cpu_cores"].as_f64()).sum(), cores(&summary)];
+    assert!(own > 0.7 * of_loops && own > 0.01, "{own} cores, {of_loops} in event loops");
     // What was sent came once. A loop that lost its core at the end leaves a few that were due.
     let sent = flow(&summary, "sent");
     assert!((800..=1_001).contains(&sent), "{sent} of 1,000");
@@ -265,7 +273,9 @@ fn a_run_whose_coordinator_was_killed_is_collected_from_its_workers() {
     let (ended, record) = collected(&fleet.used(), "fetched");
     ended.prints(["of 2 workers, failed: "]).says(["no coordinator was heard for 5"]);
     assert_eq!(record["state"], "failed");
-    assert_eq!(record["warnings"].as_array().map(Vec::len), Some(2));
+    let warnings = record["warnings"].as_array().expect("warnings");
+    let codes: Vec<&str> = warnings.iter().filter_map(|it| it["code"].as_str()).collect();
+    assert!(codes.iter().filter(|it| **it == "worker_lost").count() == 2 && codes.contains(&"collected"), "{codes:?}");
     let summary = &record["summary"];
     assert_valid(summary);
     let sum = |of: &dyn Fn(&Value) -> u64| own.iter().map(of).sum::<u64>();
@@ -277,8 +287,13 @@ fn a_run_whose_coordinator_was_killed_is_collected_from_its_workers() {
     let (ended, record) = collected(&["--from", &theirs[0]], "copied");
     ended.says(["its folder could not be had"]);
     assert!(flow(&record["summary"], "sent") < sum(&|it| flow(it, "sent")));
-    let other = run(dir, &["fleet", "collect", "load-1", "--from", &theirs[0]]);
-    other.assert_error(1, &["is not of run load-1"]);
+    let other = run(dir, &["fleet", "collect", "other-1", "--from", &theirs[0]]);
+    other.assert_error(1, &["is not of run other-1"]);
+    let none = run(dir, &[&["fleet", "collect", "other-1"], &fleet.used()[..]].concat());
+    none.assert_error(1, &["nothing to collect of run \"other-1\"", name]);
+    // By the folder that the coordinator left.
+    let last = run(dir, &[&["fleet", "collect", "last"], &fleet.used()[..]].concat()).ok();
+    last.prints(["of 2 workers, failed: "]).says(["the coordinator's own folder is left"]);
     fleet.end();
 }
 
@@ -414,6 +429,16 @@ fn what_a_fleet_cannot_do_is_refused_before_anything_is_started() {
     let churn = "[broker]\nkind = \"embedded\"\n[churn]\nkind = \"queues\"\n[[load]]\n";
     fs::write(dir.join("churn.toml"), churn).expect("write");
     run(dir, &["run", "churn.toml", "--fleet", nowhere]).assert_error(2, &["a fleet does not carry churn"]);
+    fs::write(dir.join("churn.toml"), churn.replace("[[load]]\n", "")).expect("write");
+    run(dir, &["run", "churn.toml", "--fleet", nowhere]).assert_error(2, &["a fleet does not carry churn"]);
+    let with_variable = |args: &[&str], url: &str| {
+        let mut command = bellows(dir, args);
+        command.env("BELLOWS_FLEET", url);
+        start(command).end()
+    };
+    with_variable(&["worker"], "").assert_error(1, &["the address of the NATS server is empty"]);
+    let short = ["demo", "--no-profile", "--set", "phases.measure=100ms", "--set", "phases.warmup=0s"];
+    with_variable(&short, nowhere).ok().says(["BELLOWS_FLEET is for `run` and `client`"]);
     let with_password = format!("nats://me:s3cret@127.0.0.1:{port}");
     let seen = run(dir, &["worker", "--join", &with_password]);
     seen.assert_error(1, &["a password on the command line"]).says_not(["s3cret"]);

@@ -41,7 +41,7 @@ pub fn runs(entries: &[RunEntry], style: Style) -> String {
     lines.join("\n") + "\n"
 }
 
-/// Tags and note in one line; empty where there are none.
+/// The part that it is of a run of a fleet, tags and note in one line; empty where there is nothing of them.
 pub fn labels(entry: &RunEntry) -> String {
     let labels = match &entry.labels {
         Ok(labels) => labels,
@@ -50,7 +50,13 @@ pub fn labels(entry: &RunEntry) -> String {
     let tags: Vec<String> = labels.tags.iter().map(|tag| format!("#{tag}")).collect();
     let note = labels.note.iter().map(|note| format!("note: {}", sanitise(note)));
     let tags = Some(tags.join(" ")).filter(|it| !it.is_empty());
-    tags.into_iter().chain(note).collect::<Vec<_>>().join("; ")
+    let part = entry.fleet().and_then(|of| match of.is_part() {
+        true => Some(format!("worker {}'s part of {}", sanitise(&of.name), sanitise(&of.run))),
+        // Its workers' folders may be had by this name.
+        false if entry.state() == Some("unfinished") => Some(format!("of a fleet, {}", sanitise(&of.run))),
+        false => None,
+    });
+    part.into_iter().chain(tags).chain(note).collect::<Vec<_>>().join("; ")
 }
 
 /// The cells of a run; `is_named`: with the name of its latency.

@@ -224,6 +224,16 @@ fn text_and_remedy(w: &Warning) -> (String, &'static str) {
             ),
             "check that the clocks are steady, and that the network has one route for both directions",
         ),
+        Finding::WorkersIdle { idle, workers } => (
+            format!("{} of {} had nothing to do: the load has few parts", count(*idle), counted(*workers, "worker")),
+            "give it more destinations (num-destinations), or put its consumers elsewhere (place = \"spread\")",
+        ),
+        Finding::Collected {} => (
+            "made of the workers' folders, without the coordinator: no verdict, requirements and profiles, no bound of \
+             clocks for latencies between machines, and of the broker's CPU what a worker beside it saw"
+                .to_owned(),
+            "",
+        ),
         Finding::NothingSelected { page, what } => {
             (format!("{page}: {what}"), "change the selection, or name the right page")
         }

@@ -232,6 +232,8 @@ fn faults_that_did_not_take_place_are_told_with_the_first_reason() {
 
 #[test]
 fn latencies_between_two_clocks_are_told_with_their_bound() {
+    let idle = Finding::WorkersIdle { idle: 1, workers: 3 };
+    assert_begins(note(idle), "1 of 3 workers had nothing to do: the load has few parts; give it more destinations");
     let of = |p50_s| note(Finding::ClockBound { latency: "end-to-end".to_owned(), p50_s, bound_s: 80e-6 });
     assert_begins(of(Some(1.24e-3)), "end-to-end p50 1.24 ms ± 80.0 µs: it was taken by the clocks of two machines");
     assert_begins(of(None), "end-to-end was taken by the clocks of two machines, which agree to ± 80.0 µs: its p50 is");
@@ -244,7 +246,7 @@ fn a_worker_is_told_with_its_part_and_its_clock() {
     let of = archive::WorkerSummary {
         name: "a".to_owned(),
         labels: [("zone".to_owned(), "b".to_owned())].into(),
-        late_s: Some(20e-6),
+        late_s: Some(2e-3),
         clock_bound_s: Some(31e-6),
         sent: 1_500,
         received: 1_500,
@@ -253,8 +255,10 @@ fn a_worker_is_told_with_its_part_and_its_clock() {
         ..archive::WorkerSummary::default()
     };
     let text = super::super::worker(&of);
-    let begin = "a (zone=b): 1,500 sent, 1,500 received, 0.20 cores, busy 4.1 %, started 20.0 µs late, clock ± 31.0 µs";
+    let begin = "a (zone=b): 1,500 sent, 1,500 received, 0.20 cores, busy 4.1 %, started 2.00 ms late, clock ± 31.0 µs";
     assert_eq!(text, begin);
+    let unknown = archive::WorkerSummary { at_work: 0.0, late_s: Some(20e-6), clock_bound_s: None, ..of.clone() };
+    assert_ends(super::super::worker(&unknown), "1,500 received, 0.20 cores");
     let lost = archive::WorkerSummary { lost_s: Some(3.21), tolerated: true, cpu_cores: 0.0, ..of.clone() };
     assert_ends(super::super::worker(&lost), ", lost at 3.2 s, tolerated");
     let full = archive::WorkerSummary { limits: true, clock_offset_s: Some(-1.24e-3), ..of };

@@ -26,7 +26,7 @@ use super::topology::BrokerState;
 use crate::Observer;
 use crate::connection_time::ConnectionCounts;
 use crate::judge::Planned;
-use crate::usage::{NodeUse, Reading, UsageSource, between};
+use crate::usage::{NodeUse, Reading, UsageSource, between, sum};
 use brokers::{Listener, log::LogFollower, managed::Progress};
 use experiment::Requirement;
 
@@ -587,6 +587,13 @@ impl<'a> Recording<'a> {
         }
     }
 
+    /// Reads usage: bellows' own is that of the workers of a fleet, too.
+    fn read_usage(&mut self) -> Reading {
+        let read = self.usage.read();
+        let Some(fleet) = &self.context.fleet else { return read };
+        Reading { client: read.client.map(|own| sum(own, fleet.used())), ..read }
+    }
+
     fn sum_up_nodes(&mut self) {
         let now = self.usage.nodes();
         let Some(before) = self.used.nodes_before.take() else { return };
@@ -644,7 +651,8 @@ impl load::Sink for Recording<'_> {
         self.call(|it| it.before(None));
         self.tell_unread();
         self.start_profile_when_due(interval.end);
-        let before = std::mem::replace(&mut self.readings.last, self.usage.read());
+        let read = self.read_usage();
+        let before = std::mem::replace(&mut self.readings.last, read);
         if self.readings.last.at.since(before.at) >= SHORTEST_USAGE {
             self.readings.from = before;
         }
@@ -723,7 +731,7 @@ impl load::Sink for Recording<'_> {
                 self.started = Some(at);
                 self.begin_time(at);
                 // What setting up took is no part of the first second.
-                self.readings = Readings::of(self.usage.read());
+                self.readings = Readings::of(self.read_usage());
                 self.seen.contention.begin(self.usage.as_mut());
                 self.usage.activity();
                 self.call(|it| it.start(at));

@@ -17,7 +17,7 @@ use self::options::{ArtemisClientArgs, ArtemisConsumerArgs, ArtemisProducerArgs}
 use self::resolved::Resolved;
 use super::command_line;
 use crate::output::{self, Sheet};
-use crate::run_options::{self, run_options};
+use crate::run_options::{self, run_options, tell_alone};
 use crate::{Done, Failure, signals};
 
 const EXAMPLES: &str = "\
@@ -85,6 +85,7 @@ fn perform(resolved: Resolved) -> Result<Done, Failure> {
         hdr: None,
         trouble: None,
     };
+    tell_alone();
     let outcome = session::run(experiment, &options, &control, &mut screen)?;
     let missing = missing(&outcome, resolved.may_expire);
     let failed = outcome.record.state == RunState::Failed || missing.is_some();

@@ -38,7 +38,8 @@ pub(super) struct HistoryArgs {
 
 impl HistoryArgs {
     pub(super) fn execute(self) -> Result<Done, Failure> {
-        let entries = find::list(&self.runs.runs)?;
+        let mut entries = find::list(&self.runs.runs)?;
+        find::leave_parts_out(&mut entries);
         let mut wanted: Vec<&RunEntry> = entries.iter().collect();
         wanted.retain(|entry| self.matches(entry) && !entry.active && self.set_aside(entry).is_none());
         let records: Vec<RunRecord> = (wanted.iter())

@@ -5,7 +5,7 @@ mod history;
 mod prune;
 mod report_page;
 
-use archive::{FolderKind, Labels, RunEntry, RunFilter, RunOrder, RunSummary};
+use archive::{FleetPart, FolderKind, Labels, RunEntry, RunFilter, RunOrder, RunSummary};
 use clap::{Args, Subcommand};
 use report::console;
 use serde::Serialize;
@@ -106,6 +106,8 @@ struct Row<'a> {
     state: Option<archive::RunState>,
     active: bool,
     requirements: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fleet: Option<&'a FleetPart>,
     seconds: Option<f64>,
     bytes: u64,
     labels: Option<&'a Labels>,
@@ -123,6 +125,7 @@ fn row(entry: &RunEntry) -> Row<'_> {
         state: record.map(|r| r.state),
         active: entry.active,
         requirements: entry.requirements(),
+        fleet: entry.fleet(),
         seconds: entry.seconds(),
         bytes: entry.bytes,
         labels: entry.labels.as_ref().ok(),

@@ -41,6 +41,18 @@ fn the_runs_table_holds_readable_and_damaged_runs() {
     assert_begins(lines[5], "unreadable: ");
 }
 
+/// Workers' folders looked like runs of their own.
+#[test]
+fn parts_of_a_fleets_run_are_marked_and_one_that_was_cut_off_has_its_name() {
+    let of = |state, name: &str| {
+        let fleet = archive::FleetPart { run: "demo-18ed".into(), name: name.into(), ..Default::default() };
+        runs(&[entry(Ok(RunRecord { fleet: Some(fleet), ..record(state, None) }))], Style::PLAIN)
+    };
+    assert_has(of(RunState::Complete, "w1"), ["worker w1's part of demo-18ed"]);
+    assert_has(of(RunState::Running, ""), ["of a fleet, demo-18ed"]);
+    assert_lacks(of(RunState::Complete, ""), ["demo-18ed"]);
+}
+
 #[test]
 fn a_run_that_missed_a_requirement_says_so_as_its_state() {
     let mut missed = run_summary(0);

@@ -29,12 +29,15 @@ use super::told::{self, WorkerNews, WorkerReport};
 use super::{Carrier, lock, part};
 use crate::run::named_process::{self, Target};
 use crate::run::{RunOptions, RunOutcome, run_on};
+use crate::usage::own_use;
 use crate::{Error, NoObserver};
 
 /// How often orders, the load and the user are looked at.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// How often they are on a broker's machine, which is to be left alone.
 const WATCH_INTERVAL: Duration = Duration::from_millis(20);
+/// How often its coordinator hears what a worker uses.
+const USE_INTERVAL: Nanos = Nanos::from_millis(100);
 /// The longest that others may take to end their parts, before this worker takes another run.
 const LEAVING: Duration = Duration::from_secs(600);
 /// The longest that a start is known before.
@@ -266,7 +269,7 @@ impl Membership {
     /// The outcome of its load, with the reason where that ended early.
     fn explained(&self, outcome: Outcome) -> Outcome {
         let early = self.fenced.get().map(|why| {
-            let help = "`bellows fleet collect` makes one run of the folders of all workers";
+            let help = format!("`bellows fleet collect {}` makes one run of the folders of all workers", self.run().0);
             LoadError::Program(Problem::new("this worker's part of the run ended early", why, help))
         });
         Outcome { error: outcome.error.or(early), ..outcome }
@@ -361,7 +364,9 @@ impl Membership {
                 self.tell(&WorkerReport::Progress(now));
             }
         };
+        let mut used = OwnUse::start();
         while !load.is_over() {
+            used.report().iter().for_each(|it| self.tell(it));
             match lock(&self.orders).recv_timeout(POLL_INTERVAL) {
                 Ok(WorkerOutput::Start(at)) => {
                     together.start_at(at);
@@ -418,6 +423,31 @@ impl Membership {
         let now = Clock.now();
         let core_wait = waited().zip(before).map_or(Nanos::ZERO, |(now, before)| now.saturating_sub(before));
         self.inputs().send(WorkerInput::Started { at: now, core_wait });
+    }
+}
+
+/// Reports of what this process uses for its part.
+struct OwnUse {
+    /// CPU time until it began; `None` where that cannot be read.
+    began: Option<Nanos>,
+    reported: Time,
+}
+
+impl OwnUse {
+    fn start() -> Self {
+        Self { began: own_use().map(|it| it.cpu), reported: Time(0) }
+    }
+
+    /// The next report, where one is due.
+    fn report(&mut self) -> Option<WorkerReport> {
+        let now = Clock.now();
+        if now < self.reported + USE_INTERVAL {
+            return None;
+        }
+        self.reported = now;
+        let used = own_use()?;
+        let (cpu, rss_bytes, threads) = (used.cpu.saturating_sub(self.began?), used.rss_bytes, used.threads);
+        Some(WorkerReport::Usage { cpu, rss_bytes, threads })
     }
 }
 

@@ -25,6 +25,7 @@ use fleet::{
     ClockLine, Coordinator, CoordinatorInput, CoordinatorOutput, Envelope, Flaw, Host, Inputs, LoadOutcome, Member,
     PIECE, Piece, PieceRequest, RunRules, ToWorker,
 };
+use linux::ProcessUse;
 use load::scenario::{Scenario, Shares};
 use load::{Endpoint, Placement, Plan, Requested};
 use measure::{
@@ -33,6 +34,7 @@ use measure::{
 };
 
 use super::companion::{Collected, Companion, LoadEnd, Second};
+use crate::usage::sum;
 use crate::{Error, Observer};
 pub use member::{Membership, facts};
 use nodes::RecordedNode;
@@ -110,11 +112,14 @@ impl Carrier {
         Some(Box::new(Workers(self.fleet()?)))
     }
 
-    /// The part of a whole run, where this process has only that.
+    /// The place of this process in a run of a fleet.
     pub(crate) fn part(&self) -> Option<FleetPart> {
         match self {
             Self::Member(member) | Self::Recorder(member) => Some(member.part()),
-            Self::Alone | Self::Fleet(_) => None,
+            Self::Fleet(fleet) => {
+                Some(FleetPart { run: fleet.name.clone(), workers: fleet.workers() as u32, ..FleetPart::default() })
+            }
+            Self::Alone => None,
         }
     }
 
@@ -154,6 +159,8 @@ pub struct FleetRun {
     senders_bound: Mutex<Nanos>,
     /// The broker's nodes that workers have recorded, once the load is over.
     nodes: Mutex<Vec<RecordedNode>>,
+    /// Usage of the workers' processes since their parts began.
+    used: Mutex<BTreeMap<usize, ProcessUse>>,
 }
 
 /// Files that the load of a run names, for which its workers ask.
@@ -329,6 +336,7 @@ impl FleetRun {
             gaps: Mutex::default(),
             senders_bound: Mutex::default(),
             nodes: Mutex::default(),
+            used: Mutex::default(),
         }))
     }
 
@@ -359,6 +367,7 @@ impl FleetRun {
         observer.step("waiting for workers");
         let began = Instant::now();
         let patience = if wanted.is_some() { PATIENT } else { IMPATIENT };
+        let mut told = 0;
         loop {
             let free = self.host.with(Coordinator::joined);
             let waited = began.elapsed();
@@ -374,8 +383,13 @@ impl FleetRun {
                     None => "no worker of the fleet is free".to_owned(),
                     Some(wanted) => format!("{} of the fleet, and not {wanted}", are_free(free)),
                 };
-                let help = "start more (`bellows worker`), or see `bellows fleet status`";
+                let help = "start more (`bellows worker`), or wait a minute for those of other runs: --workers N; \
+                            `bellows fleet status` lists them";
                 return Err(Problem::new(cause, format!("waited {} s", patience.as_secs()), help).into());
+            }
+            if waited.as_secs() > told {
+                told = waited.as_secs();
+                observer.waiting(&format!("waiting for workers: {}", are_free(free)), waited);
             }
             thread::sleep(POLL_INTERVAL);
         }
@@ -496,6 +510,15 @@ impl FleetRun {
         lock(&self.ends).insert(worker, end);
     }
 
+    fn keep_use(&self, worker: usize, used: ProcessUse) {
+        lock(&self.used).insert(worker, used);
+    }
+
+    /// Usage of all workers together since their parts began.
+    pub(crate) fn used(&self) -> ProcessUse {
+        lock(&self.used).values().copied().fold(ProcessUse::default(), sum)
+    }
+
     fn part(&self, worker: usize) -> Option<&OwnPart> {
         self.parts.get()?.get(worker)
     }
@@ -604,7 +627,7 @@ impl FleetRun {
         };
         let flaws = self.host.with(Coordinator::flaws);
         let invalid = flaws.into_iter().flat_map(findings).map(|it| Warning::new(Tier::Invalid, it));
-        self.losses(workers).into_iter().chain(invalid).chain(self.early(workers)).collect()
+        self.losses(workers).into_iter().chain(invalid).chain(self.early(workers)).chain(idle(workers)).collect()
     }
 
     /// Deliveries by which the bound of two clocks is proven wrong.
@@ -655,13 +678,10 @@ impl FleetRun {
     /// Facts of the generator are those of its workers, which they name.
     pub(crate) fn amend(&self, facts: &mut Facts) {
         facts.capacity = None;
-        let used: f64 = facts.workers.iter().map(|it| it.cpu_cores).sum();
         self.amend_broker(facts);
         if self.is_here() {
-            facts.client_cores = facts.client_cores.map(|own| own + used);
             return;
         }
-        facts.client_cores = Some(used);
         facts.cores = facts.workers.iter().map(|it| it.cores).sum();
         (facts.machine_cores, facts.same_machine) = (0, false);
         (facts.idle, facts.steal) = (None, None);
@@ -681,6 +701,13 @@ impl Drop for FleetRun {
             thread::sleep(POLL_INTERVAL);
         }
     }
+}
+
+/// Workers that had no part of the load.
+fn idle(workers: &[WorkerSummary]) -> Option<Warning> {
+    let has_none = |it: &&WorkerSummary| it.share.is_some_and(|of| of.producers + of.consumers == 0);
+    let idle = workers.iter().filter(has_none).count() as u64;
+    (idle > 0).then(|| Warning::new(Tier::Note, Finding::WorkersIdle { idle, workers: workers.len() as u64 }))
 }
 
 fn are_free(workers: usize) -> String {

@@ -20,17 +20,19 @@ pub(super) const MOST_PACKED: u64 = MOST_FILE_BYTES + (1 << 20);
 
 /// Refuses what a fleet does not carry yet.
 pub(super) fn check(experiment: &Experiment) -> Result<(), Problem> {
-    let fills = experiment.load.iter().any(|it| it.fill > 0);
+    let fill = experiment.load.iter().position(|it| it.fill > 0).map(|at| format!("load.{at}.fill"));
     let is_managed = experiment.broker.kind != BrokerKind::Attach;
     let refused = [
-        (experiment.load.is_empty() || experiment.has_commands(), "load", "programs, or no messages at all"),
         (experiment.churn.is_some(), "churn", "churn"),
         (!experiment.probe.is_empty(), "probe", "probes"),
         (!experiment.trace.is_empty(), "trace", "traces"),
         (!experiment.fault.is_empty(), "fault", "faults"),
-        (!experiment.prepare.is_empty() || fills, "prepare", "queues that are filled before"),
+        (!experiment.prepare.is_empty(), "prepare", "queues that are prepared before the load"),
+        (fill.is_some(), fill.as_deref().unwrap_or_default(), "queues that are filled before the load"),
         (is_managed && experiment.broker.tls, "broker.tls", "TLS to a broker that it starts"),
         (experiment.broker.oauth2.is_some(), "broker.oauth2", "logins by access token"),
+        (experiment.has_commands(), "load", "other programs"),
+        (experiment.load.is_empty(), "load", "experiments without a load of messages"),
     ];
     for (is_asked, key, what) in refused {
         let problem =
@@ -291,6 +293,8 @@ mod tests {
 
     #[test]
     fn a_worker_runs_no_program_and_reads_no_file_of_its_own_for_a_coordinator() {
+        let filled = check(&experiment(RUNS, "fill = 10")).expect_err("no fill");
+        testkit::assert_has(format!("{filled:?}"), ["load.0.fill", "filled before the load"]);
         let asked = |of: &Experiment| read(&serde_json::to_string(of).expect("JSON"), None).err().map(|it| it.cause);
         assert_eq!(asked(&experiment(RUNS, "")), None);
         for (broker, load, part) in [

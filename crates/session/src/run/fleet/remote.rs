@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use fleet::{CoordinatorInput, CoordinatorOutput, LoadOutcome, PhaseSpan, SliceData, SliceReader};
+use linux::ProcessUse;
 use load::scenario::Scenario;
 use load::{Censored, Control, Error, Outcome, PhaseTimes, Phases, RunEvent, ShareProgress, SliceSink, StartBarrier};
 use measure::ledger::LedgerPart;
@@ -263,6 +264,9 @@ impl<'a> Course<'a> {
             }
             Ok(WorkerReport::SendersBound(bound)) if self.of.senders.is_some() => {
                 self.of.fleet.keep_senders_bound(bound);
+            }
+            Ok(WorkerReport::Usage { cpu, rss_bytes, threads }) => {
+                self.of.fleet.keep_use(self.of.worker, ProcessUse { cpu, rss_bytes, threads });
             }
             // Of the same version nothing else comes.
             Ok(WorkerReport::Event(_) | WorkerReport::Done(_) | WorkerReport::SendersBound(_)) | Err(_) => {}

@@ -20,6 +20,15 @@ pub(super) enum WorkerReport {
     /// The most by which the clock of those who send to it could be off, all through its load: what it was told of that
     /// clock may have come late.
     SendersBound(Nanos),
+    /// Usage of the worker's process since its part began.
+    Usage {
+        /// CPU time.
+        cpu: Nanos,
+        /// Resident memory at present.
+        rss_bytes: u64,
+        /// Threads at present.
+        threads: u32,
+    },
 }
 
 /// Something that a worker's load has to know of the others.
