@@ -227,8 +227,8 @@ fn joined(outcomes: Vec<Result<Outcome, Error>>, are_shares: bool) -> Result<Out
     // Where one could not start, the others have never started either: its error is the cause.
     let all: Result<Vec<Outcome>, Error> = outcomes.into_iter().collect();
     let mut all = all?;
-    // Phases of a share that was lost end with it.
-    all.sort_by_key(|it| it.is_gap);
+    // Phases of a share that was lost end with it, also where the load fails for that.
+    all.sort_by_key(|it| (it.is_gap, are_shares && it.error.is_some()));
     let parts: Option<Vec<LedgerPart>> = all.iter().filter(|it| !it.is_gap).map(|it| it.ledger_part.clone()).collect();
     let of_parts = parts.filter(|it| are_shares && !it.is_empty()).and_then(|parts| LedgerPart::sum(&parts));
     let mut all = all.into_iter();

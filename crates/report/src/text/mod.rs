@@ -41,12 +41,8 @@ pub(crate) fn worker(of: &WorkerSummary) -> String {
     let labels = worker_labels(of);
     let labels = if labels.is_empty() { labels } else { format!(" ({labels})") };
     let (sent, received) = (count(of.sent), count(of.received));
-    let mut text = format!(
-        "{}{labels}: {sent} sent, {received} received, {} cores, busy {}",
-        of.name,
-        three_digits(of.cpu_cores),
-        percent(of.at_work)
-    );
+    let mut text = format!("{}{labels}: {sent} sent, {received} received", of.name);
+    text += &of_loops(of, format!(", {} cores, busy {}", three_digits(of.cpu_cores), percent(of.at_work)));
     if let Some(late) = of.late_s {
         text += &format!(", started {} late", seconds(late));
     }
@@ -121,7 +117,7 @@ fn worker_clock(of: &WorkerSummary) -> String {
 
 fn worker_state(of: &WorkerSummary) -> String {
     let state = match of.lost_s {
-        Some(at) if of.tolerated => format!("lost at {at:.1} s, tolerated"),
+        Some(at) if of.absence.tolerated => format!("lost at {at:.1} s, tolerated"),
         Some(at) => format!("lost at {at:.1} s"),
         None => "ended".to_owned(),
     };

@@ -255,8 +255,11 @@ fn a_worker_is_told_with_its_part_and_its_clock() {
     let text = super::super::worker(&of);
     let begin = "a (zone=b): 1,500 sent, 1,500 received, 0.20 cores, busy 4.1 %, started 20.0 µs late, clock ± 31.0 µs";
     assert_eq!(text, begin);
-    let lost = archive::WorkerSummary { lost_s: Some(3.21), tolerated: true, cpu_cores: 0.0, ..of.clone() };
-    assert_ends(super::super::worker(&lost), ", lost at 3.2 s, tolerated");
+    let absence = archive::WorkerAbsence { tolerated: true, ..archive::WorkerAbsence::default() };
+    let lost = archive::WorkerSummary { lost_s: Some(3.21), absence, cpu_cores: 0.0, ..of.clone() };
+    // It told nothing of its event loops.
+    let end = "1,500 received, started 20.0 µs late, clock ± 31.0 µs, lost at 3.2 s, tolerated";
+    assert_ends(super::super::worker(&lost), end);
     let full = archive::WorkerSummary { limits: true, clock_offset_s: Some(-1.24e-3), ..of };
     let table = super::super::worker_table(&[full, lost]);
     let column = |head: &str| table.iter().find(|it| it.head == head).map(|it| it.cells.join(" | "));

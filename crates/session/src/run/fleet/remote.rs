@@ -115,15 +115,23 @@ struct Course<'a> {
     ledger: Vec<u8>,
     /// News of the others' drains, as it was told.
     others: Option<ShareProgress>,
-    /// When it was told of the clock of those who send to it.
-    senders_told: Time,
     /// End of the last slice.
     last_end: Option<Time>,
     is_done: bool,
     /// The user stopped the load before it had ended.
     is_interrupted: bool,
-    has_told_stop: bool,
-    has_told_end: bool,
+    announced: Announced,
+}
+
+/// What was told so far.
+#[derive(Debug, Default)]
+struct Announced {
+    stop: bool,
+    end: bool,
+    /// When the worker was told of the clock of those who send to it.
+    senders: Time,
+    /// Whole seconds for which the worker is silent.
+    silent_s: u64,
 }
 
 impl<'a> Course<'a> {
@@ -143,12 +151,10 @@ impl<'a> Course<'a> {
             rest: None,
             ledger: Vec::new(),
             others: None,
-            senders_told: Time(0),
             last_end: None,
             is_done: false,
             is_interrupted: false,
-            has_told_stop: false,
-            has_told_end: false,
+            announced: Announced::default(),
         }
     }
 
@@ -190,8 +196,8 @@ impl<'a> Course<'a> {
             self.of.fleet.start_at(start);
         }
         let soon = || Clock.now() + LEAD_TIME;
-        if self.control.is_stopping() && !self.has_told_stop {
-            self.has_told_stop = true;
+        if self.control.is_stopping() && !self.announced.stop {
+            self.announced.stop = true;
             let is_on = self.start.is_some() && self.phases.last().is_none_or(|it| it.phase != Phase::Drain);
             self.is_interrupted = is_on;
             if is_on { self.together.end(soon()) } else { self.of.fleet.stop() }
@@ -199,8 +205,8 @@ impl<'a> Course<'a> {
         if self.start.is_some() && self.together.is_done() && self.together.ended().is_none() {
             self.together.end(soon());
         }
-        if let Some(end) = self.together.ended().filter(|_| !self.has_told_end) {
-            self.has_told_end = true;
+        if let Some(end) = self.together.ended().filter(|_| !self.announced.end) {
+            self.announced.end = true;
             match self.start {
                 Some(_) => self.of.fleet.inputs().send(CoordinatorInput::End(end)),
                 None => self.of.fleet.stop(),
@@ -211,11 +217,22 @@ impl<'a> Course<'a> {
             self.tell(&WorkerNews::Progress(others));
         }
         let now = Clock.now();
-        if let Some(senders) = self.of.senders.filter(|_| now >= self.senders_told + SENDERS_INTERVAL)
+        self.tell_silence(now);
+        if let Some(senders) = self.of.senders.filter(|_| now >= self.announced.senders + SENDERS_INTERVAL)
             && let Some(line) = self.of.fleet.clock_line(self.of.worker, senders, now)
         {
-            self.senders_told = now;
+            self.announced.senders = now;
             self.tell(&WorkerNews::Senders(line));
+        }
+    }
+
+    /// Tells each second that nothing comes: until the worker is lost the others' figures wait for its own.
+    fn tell_silence(&mut self, now: Time) {
+        let silent = self.of.fleet.silence_of(self.of.worker, now).unwrap_or_default();
+        let seconds = silent.0 / Nanos::SECOND.0;
+        if seconds > std::mem::replace(&mut self.announced.silent_s, seconds) {
+            let who = format!("worker {}", self.of.name);
+            self.sink.event(RunEvent::NotHeard { who, lasted: Nanos(seconds * Nanos::SECOND.0) });
         }
     }
 
@@ -314,7 +331,7 @@ impl<'a> Course<'a> {
     fn lost(&mut self, why: &str) -> Result<Outcome, Error> {
         let now = Clock.now();
         self.together.tell_progress(self.of.share.worker, None);
-        let error = self.of.failed("was lost", why);
+        let error = self.of.fleet.parted(why).unwrap_or_else(|| self.of.failed("was lost", why));
         let Some(start) = self.start else {
             self.together.end(now);
             return Err(error);
@@ -335,8 +352,9 @@ impl<'a> Course<'a> {
         let phases = self.phases.iter().map(span).collect();
         let outcome = LoadOutcome { start, phases, totals, measured, ..LoadOutcome::default() };
         self.of.fleet.keep(self.of.worker, outcome, &self.measured);
+        // Of what came later nothing was measured.
         if let Some(last) = self.phases.last_mut() {
-            last.end = self.together.ended().unwrap_or(now);
+            last.end = heard.max(last.start);
         }
         let phases = std::mem::take(&mut self.phases);
         Ok(Outcome { phases, totals, measured, error: (!is_gap).then_some(error), is_gap, ..Outcome::started(start) })
