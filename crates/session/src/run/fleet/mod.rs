@@ -730,7 +730,7 @@ fn measured_span(of: &LoadOutcome) -> (Nanos, Nanos) {
     span.map_or((Nanos::ZERO, Nanos::ZERO), |it| (it.start.since(of.start), it.end.since(of.start)))
 }
 
-/// What a lost worker may have sent after the last that it told, for the lease that it had from when it was heard last;
+/// Messages that a lost worker may have sent after the last that it told, in the lease from when it was heard last;
 /// `None` where it sends nothing.
 fn uncounted(told: &LoadOutcome, part: &OwnPart, heard_at: Time) -> Option<String> {
     let end = told.phases.last().filter(|_| part.share.producers > 0)?.end;
