@@ -167,7 +167,7 @@ fn two_workers_are_one_load_with_one_ledger_and_a_lost_one_makes_the_run_invalid
     run(dir, &["fleet", "status", "--fleet", &fleet.url]).assert_error(1, &["cannot use the NATS server"]);
     let status = fleet.wait_until_free(dir);
     assert_eq!(status["workers"].as_array().map(Vec::len), Some(2), "{status:#}");
-    let second = ["worker", "--join", &fleet.url, "--fleet-credentials", &fleet.login, "--name", "w1"];
+    let second: [&str; 7] = ["worker", "--join", &fleet.url, "--fleet-credentials", &fleet.login, "--name", "w1"];
     run(dir, &second).assert_error(1, &["another worker has this name: w1"]).says(["with --name"]);
 
     experiment(dir, EMBEDDED, "2s");
