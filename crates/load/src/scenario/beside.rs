@@ -265,3 +265,22 @@ fn joined(outcomes: Vec<Result<Outcome, Error>>, are_shares: bool) -> Result<Out
     (sum.ledger, sum.ledger_part) = (sum.ledger.or(of_parts), None);
     Ok(sum)
 }
+
+#[cfg(test)]
+mod tests {
+    use measure::{Phase, Problem, Time};
+
+    use super::*;
+    use crate::PhaseTimes;
+
+    #[test]
+    fn a_share_that_was_lost_tells_nothing_of_the_phases_of_the_others() {
+        let of = |phase, start, end| PhaseTimes { phase, start: Time(start), end: Time(end) };
+        let lost = Error::Program(Problem::new("a worker was lost", "it was silent", "see why"));
+        let lost = Outcome { phases: vec![of(Phase::Measure, 1, 5)], error: Some(lost), ..Outcome::started(Time(1)) };
+        let phases = vec![of(Phase::Measure, 1, 9), of(Phase::Drain, 9, 10)];
+        let whole = Outcome { phases: phases.clone(), ..Outcome::started(Time(1)) };
+        let sum = joined(vec![Ok(lost), Ok(whole)], true).expect("an outcome");
+        assert!(sum.phases == phases && sum.error.is_some(), "{sum:?}");
+    }
+}
