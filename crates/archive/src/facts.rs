@@ -524,15 +524,26 @@ pub struct WorkerSummary {
     /// The share of its messages that were sent over 1 ms late; absent without a schedule.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub late_share: Option<f64>,
+    /// How it stood still, or was gone.
+    #[serde(flatten)]
+    pub absence: WorkerAbsence,
     /// Seconds of the run at which it was heard last, where it was lost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost_s: Option<f64>,
-    /// The run went on without it.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub tolerated: bool,
     /// It limited the run: its generator could do no more.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub limits: bool,
+}
+
+/// A worker's times without a part in the run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct WorkerAbsence {
+    /// The most that one of its event loops was late in the measured phase, in seconds.
+    #[serde(default)]
+    pub loop_lag_max_s: f64,
+    /// It was lost, and the run went on without it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub tolerated: bool,
 }
 
 /// A worker's share of a load: how many of each are its own.

@@ -231,6 +231,9 @@ findings! {
         stood: Stood,
         /// Waiting for a core meanwhile.
         wait: StallWait,
+        /// The worker of a fleet that stood still; `None` where it was none, or several.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        worker: Option<String>,
         /// The fault of the run itself that was on at that time.
         fault: Option<String>,
         /// Delayed items: `messages`, `cycles`, `requests`.

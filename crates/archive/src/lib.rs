@@ -45,7 +45,7 @@ pub use comparison::{
 pub use error::Error;
 pub use facts::{
     BrokerUse, Capacity, ChurnFacts, ConnectionTime, Ended, Facts, Lacking, LoopUse, OwnFault, ProducerTime,
-    RunQueueWait, WorkerShare, WorkerSummary,
+    RunQueueWait, WorkerAbsence, WorkerShare, WorkerSummary,
 };
 pub use files::{FolderLock, RunLock, data_folder, default_runs_dir};
 pub use finding::{

@@ -1,6 +1,7 @@
 //! The coordinator's part of a run.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::Arc;
 
 use measure::{Nanos, Time};
@@ -56,6 +57,8 @@ pub enum CoordinatorInput {
     News(usize, Value),
     /// Stop the load; `true`: at once.
     Stop(bool),
+    /// The server between the coordinator and its workers is away, or is back.
+    ServerAway(bool),
     /// Time has passed: see [`Coordinator::next_wake`].
     Tick,
 }
@@ -94,6 +97,27 @@ pub enum CoordinatorOutput {
     Ignored(String, String),
     /// All have left or are lost: nothing more comes.
     Finished,
+}
+
+/// Something that parted the coordinator from its workers, for which none of these is to blame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outage {
+    /// The coordinator's own process did not run for as long.
+    Coordinator(Nanos),
+    /// The server between them was away, for as long when a worker was lost.
+    Server(Nanos),
+    /// All fell silent at the same time.
+    All,
+}
+
+impl fmt::Display for Outage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Coordinator(length) => write!(f, "this bellows, which coordinates the run, stood still for {length}"),
+            Self::Server(length) => write!(f, "the NATS server was away for {length}"),
+            Self::All => f.write_str("all workers fell silent at the same time, as when the network is cut"),
+        }
+    }
 }
 
 /// Why a run is invalid.
@@ -215,6 +239,13 @@ pub struct Coordinator {
     members: Vec<Member>,
     sessions: HashMap<u64, Session>,
     tick_at: Time,
+    /// When something was handled last, and the end and length of the last long time in which nothing was.
+    handled_at: Time,
+    stood_still: Option<(Time, Nanos)>,
+    /// Since when the server was away, and until when; `None`: it still is.
+    server_away: Option<(Time, Option<Time>)>,
+    /// When a worker was lost by an outage last, and by which.
+    outage: Option<(Time, Outage)>,
     /// Until when a load that is prepared waits for workers that record; `None` before a part of it is.
     recorders_until: Option<Time>,
     is_closed: bool,
@@ -248,6 +279,10 @@ impl Coordinator {
             members: Vec::new(),
             sessions: HashMap::new(),
             tick_at: Time(0),
+            handled_at: Time(u64::MAX),
+            stood_still: None,
+            server_away: None,
+            outage: None,
             recorders_until: None,
             is_closed: false,
             is_started: false,
@@ -260,6 +295,11 @@ impl Coordinator {
     /// Takes what happened at `now`, which never goes back; tells what to do, in this order.
     pub fn handle(&mut self, now: Time, input: CoordinatorInput) -> Vec<CoordinatorOutput> {
         let mut out = Vec::new();
+        let still = now.since(self.handled_at);
+        if still >= self.long_silence() {
+            self.stood_still = Some((now, still));
+        }
+        self.handled_at = now;
         match input {
             CoordinatorInput::Message(envelope) => self.message(now, envelope, &mut out),
             CoordinatorInput::Close => self.close(now, &mut out),
@@ -277,6 +317,10 @@ impl Coordinator {
                 self.tell_one(now, worker, WorkerState::Joined, ToWorker::News(news), &mut out);
             }
             CoordinatorInput::Stop(abort) => self.stop(now, abort, &mut out),
+            CoordinatorInput::ServerAway(true) => self.server_away = Some((now, None)),
+            CoordinatorInput::ServerAway(false) => {
+                self.server_away = self.server_away.map(|(from, until)| (from, until.or(Some(now))));
+            }
             CoordinatorInput::Tick => self.tick(now, &mut out),
         }
         self.follow(now, &mut out);
@@ -312,6 +356,42 @@ impl Coordinator {
     /// Whether no more workers are lost than the run tolerates.
     pub fn goes_on(&self) -> bool {
         self.gaps().count() <= self.rules.tolerate
+    }
+
+    /// The last thing that parted the coordinator from workers, which are lost for that reason.
+    pub fn outage(&self) -> Option<Outage> {
+        self.outage.map(|(_, outage)| outage)
+    }
+
+    /// A silence that explains that a worker or the coordinator was not heard for the lease.
+    const fn long_silence(&self) -> Nanos {
+        Nanos(self.rules.lease.0 / 2)
+    }
+
+    /// The outage by which a worker is not heard, if it is one: that of those who were lost just before, too.
+    fn outage_at(&self, now: Time) -> Option<Outage> {
+        let is_recent = |at: Time| now.since(at) < self.rules.lease;
+        if let Some((_, outage)) = self.outage.filter(|(at, _)| is_recent(*at)) {
+            return Some(outage);
+        }
+        if let Some((_, length)) = self.stood_still.filter(|(at, _)| is_recent(*at)) {
+            return Some(Outage::Coordinator(length));
+        }
+        let away = self.server_away.filter(|(_, until)| until.is_none_or(is_recent));
+        let away = away.map(|(from, until)| until.unwrap_or(now).since(from));
+        if let Some(length) = away.filter(|it| *it >= self.long_silence()) {
+            return Some(Outage::Server(length));
+        }
+        let present = self.members.iter().filter(|it| !it.is_lost() && it.state != WorkerState::Done);
+        let silent = present.clone().filter(|it| now.since(it.heard_at) >= self.long_silence()).count();
+        (silent > 1 && silent == present.count()).then_some(Outage::All)
+    }
+
+    /// Goes on without a worker that is not heard, or did not hear.
+    fn lose_unheard(&mut self, now: Time, index: usize, why: String, out: &mut Vec<CoordinatorOutput>) {
+        let outage = self.outage_at(now);
+        self.outage = outage.map(|it| (now, it)).or(self.outage);
+        self.lose(now, index, outage.map_or(why, |it| it.to_string()), out);
     }
 
     /// Why the run is invalid; valid where empty.
@@ -430,10 +510,13 @@ impl Coordinator {
         if self.sessions.len() >= MOST_SESSIONS {
             return;
         }
-        let why = if self.is_closed {
+        let is_lost = |it: &Member| it.is_lost() && it.facts.name == facts.name;
+        let why = if self.is_closed && self.members.iter().any(is_lost) {
+            GOES_ON
+        } else if self.is_closed {
             "the run has its workers"
         } else if self.members.iter().any(|it| it.facts.name == facts.name) {
-            "another worker has this name"
+            "another worker has this name: give it another one with --name"
         } else {
             let mut member = Member::new(now, session, stamp, facts);
             let hello = ToWorker::Hello { run: self.rules.run.clone(), lease: self.rules.lease };
@@ -497,7 +580,7 @@ impl Coordinator {
             ToCoordinator::Left => member.state = WorkerState::Done,
             ToCoordinator::Refused { why } => self.lose(now, index, why, out),
             ToCoordinator::Heartbeat { state: WorkerState::Fenced } => {
-                self.lose(now, index, "it stopped by itself: it had not heard the coordinator".to_owned(), out);
+                self.lose_unheard(now, index, "it stopped by itself: it had not heard the coordinator".to_owned(), out);
             }
             ToCoordinator::Join(_) | ToCoordinator::Status { .. } | ToCoordinator::Heartbeat { .. } => {}
         }
@@ -581,7 +664,7 @@ impl Coordinator {
             }
         }
         for index in silent.into_iter().rev() {
-            self.lose(now, index, format!("it was silent for {}", self.rules.lease), out);
+            self.lose_unheard(now, index, format!("it was silent for {}", self.rules.lease), out);
         }
         if self.recorders_until.is_some() && !self.is_started {
             (0..self.members.len()).for_each(|index| self.report_ready(now, index, out));

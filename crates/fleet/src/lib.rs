@@ -41,7 +41,7 @@ mod stream;
 mod worker;
 
 pub use clock::{ClockEstimator, ClockLine, ProbeTimes};
-pub use coordinator::{Coordinator, CoordinatorInput, CoordinatorOutput, Flaw, Member, RunRules};
+pub use coordinator::{Coordinator, CoordinatorInput, CoordinatorOutput, Flaw, Member, Outage, RunRules};
 pub use host::{Host, Inputs, Machine};
 pub use message::{
     Envelope, LEDGER_PIECE, LoadOutcome, MOST_BYTES, PhaseSpan, RecordedProcess, Share, Tally, ToCoordinator, ToWorker,

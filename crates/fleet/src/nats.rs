@@ -7,6 +7,7 @@
 //! bellows.RUN.files           asks it for files of the experiment
 //! bellows.folders             asks all free workers for their folders of a run,
 //! bellows.folders.OWNER       and one of them for pieces of it
+//! bellows.names.NAME          asks the worker of this name, in hexadecimal digits, whether it is there
 //! bellows.pieces.ASKER        the answers
 //! ```
 //!
@@ -52,6 +53,8 @@ const MOST_NOTES: usize = 100;
 const END_TIMEOUT: Duration = Duration::from_millis(500);
 
 const WORKERS: &str = "bellows.workers";
+/// How long a worker may take to say that it has a name.
+const NAME_TIMEOUT: Duration = Duration::from_millis(300);
 /// The longest wait for a piece of a file, and how often it is asked for.
 const PIECE_TIMEOUT: Duration = Duration::from_secs(2);
 const MOST_REQUESTS: usize = 5;
@@ -102,6 +105,11 @@ impl FileOwner {
             Self::Coordinator(_) | Self::AllWorkers => 0,
         }
     }
+}
+
+/// The subject on which a worker answers that it has this name.
+fn to_named(name: &str) -> String {
+    name.bytes().fold("bellows.names.".to_owned(), |subject, byte| subject + &format!("{byte:02x}"))
 }
 
 /// The subject of what is for whoever asks for files.
@@ -249,6 +257,8 @@ const fn remedy(kind: ConnectErrorKind) -> &'static str {
 #[derive(Debug, Default)]
 struct Changes {
     is_away: bool,
+    /// Who has to know at once that the server is away.
+    coordinator: Option<Inputs<CoordinatorInput>>,
     notes: VecDeque<(Time, String)>,
 }
 
@@ -263,6 +273,12 @@ impl Told {
     fn take(&self, event: &Event) {
         let mut changes = self.changes();
         let was_away = changes.is_away;
+        if let (Event::Connected | Event::Disconnected, Some(inputs)) = (event, &changes.coordinator) {
+            let is_away = matches!(event, Event::Disconnected);
+            if is_away != was_away {
+                inputs.arrived(Clock.now(), CoordinatorInput::ServerAway(is_away));
+            }
+        }
         let text = match event {
             Event::Connected => {
                 changes.is_away = false;
@@ -352,8 +368,9 @@ impl Link {
         let _ = self.orders.try_send(Order::Publish(subject, bytes));
     }
 
-    /// Hands a coordinator what workers say to all and to it.
+    /// Hands a coordinator what workers say to all and to it, and that the server is away.
     pub fn hear_workers(&self, epoch: u64, inputs: &Inputs<CoordinatorInput>) -> [Subscription; 2] {
+        self.told.changes().coordinator = Some(inputs.clone());
         [WORKERS.to_owned(), to_coordinator(epoch)].map(|subject| {
             let inputs = inputs.clone();
             self.decode(subject, move |at, envelope| inputs.arrived(at, CoordinatorInput::Message(envelope)))
@@ -387,6 +404,31 @@ impl Link {
             }
         };
         self.subscribe(owner.subject(), Box::new(decoded))
+    }
+
+    /// Takes a name for a worker, until what this returns is dropped. `own` is another random number each time.
+    /// Errors: a worker that has joined is called so.
+    pub fn take_name(&self, name: &str, own: u64) -> Result<Subscription, Problem> {
+        let (tell, answers) = sync_channel(1);
+        let told = move |_: Time, _: &[u8]| {
+            let _ = tell.try_send(());
+        };
+        let heard = self.subscribe(to_asker(own), Box::new(told));
+        if let Ok(bytes) = PieceRequest::new(own, String::new(), String::new(), 0).encode() {
+            self.publish(to_named(name), bytes);
+        }
+        let is_free = answers.recv_timeout(NAME_TIMEOUT).is_err();
+        drop(heard);
+        let help = "give this one another name with --name: workers are numbered by their names";
+        Problem::new("another worker has this name", name, help).unless(is_free)?;
+        let (orders, own_name) = (self.orders.clone(), name.to_owned());
+        let answer = move |_: Time, bytes: &[u8]| {
+            let Ok(request) = PieceRequest::decode(bytes) else { return };
+            if let Ok(bytes) = Piece::answer(&request, own, own_name.clone()).encode() {
+                let _ = orders.try_send(Order::Publish(to_asker(request.asker), bytes));
+            }
+        };
+        Ok(self.subscribe(to_named(name), Box::new(answer)))
     }
 
     /// Sends a piece to whoever asked for it; one that cannot wait is dropped.

@@ -242,7 +242,7 @@ impl Worker {
             out.push(self.envelope(now, epoch, 0, body));
         } else if epoch == self.epoch && number > 0 {
             for order in self.inbox.take(number, body) {
-                self.order(order, out);
+                self.order(now, order, out);
             }
         }
         if self.state == WorkerState::Done && self.outbox.is_empty() {
@@ -251,7 +251,7 @@ impl Worker {
     }
 
     /// Does what the coordinator orders.
-    fn order(&mut self, order: ToWorker, out: &mut Vec<WorkerOutput>) {
+    fn order(&mut self, now: Time, order: ToWorker, out: &mut Vec<WorkerOutput>) {
         match order {
             ToWorker::Share(share) => {
                 self.reach(WorkerState::Preparing);
@@ -261,6 +261,12 @@ impl Worker {
                 self.reach(WorkerState::Armed);
                 self.start = at;
                 out.push(WorkerOutput::Start(at));
+            }
+            // Nothing has begun that could be lost: it is free for another run at once.
+            ToWorker::Stop { .. } if self.state == WorkerState::Joined => {
+                self.reach(WorkerState::Done);
+                self.tell(now, ToCoordinator::Left, out);
+                self.leave(out);
             }
             ToWorker::Stop { abort } => out.push(WorkerOutput::Stop(abort)),
             ToWorker::End { at } => {

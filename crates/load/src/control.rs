@@ -24,6 +24,10 @@ pub struct Control {
     /// When what is confirmed first was sent, at the earliest; where that is asked for, nothing else is watched for.
     watched_since: Arc<AtomicU64>,
     held: Arc<AtomicBool>,
+    /// When nothing may be sent any more, if [`Self::send_until`] says no other; 0 for never.
+    sends_until: Arc<AtomicU64>,
+    /// An event loop came too late for that.
+    expired: Arc<AtomicBool>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -72,6 +76,32 @@ impl Control {
     /// Whether an end was requested.
     pub fn is_stopping(&self) -> bool {
         self.request() != StopRequest::Run
+    }
+
+    /// Sends nothing from this instant on unless a later one is set before: whoever stood still until then sends
+    /// nothing of what was due meanwhile, and the load ends.
+    pub fn send_until(&self, at: Time) {
+        self.sends_until.store(at.0, Ordering::Relaxed);
+    }
+
+    /// Whether the load has ended by [`Self::send_until`].
+    pub fn is_expired(&self) -> bool {
+        self.expired.load(Ordering::Acquire)
+    }
+
+    /// When the load expires.
+    #[inline]
+    pub(crate) fn sends_until(&self) -> Time {
+        match self.sends_until.load(Ordering::Relaxed) {
+            0 => Time(u64::MAX),
+            until => Time(until),
+        }
+    }
+
+    /// The load ends: nobody has said in time that it goes on.
+    pub(crate) fn expire(&self) {
+        self.expired.store(true, Ordering::Release);
+        self.stop();
     }
 
     /// From now on watches for the first confirm ([`crate::RunEvent::FirstConfirm`]), and then for the

@@ -125,6 +125,13 @@ pub enum RunEvent {
         /// The longest that it does.
         at_most: Nanos,
     },
+    /// Nothing comes from somebody who carries a part of the load; told each second.
+    NotHeard {
+        /// Who is silent.
+        who: String,
+        /// For how long.
+        lasted: Nanos,
+    },
     /// A client heard nothing for a while, or its event loop did not run.
     Silence(Silence),
     /// A program runs as this process, and loads the broker, too.

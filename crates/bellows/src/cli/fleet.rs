@@ -113,7 +113,11 @@ impl ServerArgs {
         let (files, answers) = (fleet.files(), Arc::clone(&link));
         let answer = move |it: PieceRequest| answers.answer(it.asker, &files.piece(&it));
         let _asked = link.hear_requests(FileOwner::Coordinator(fleet.epoch()), answer);
-        fleet.gather(crew.wanted, control, observer)?;
+        if let Err(error) = fleet.gather(crew.wanted, control, observer) {
+            // While workers are still heard: whoever has joined is free again.
+            drop(fleet);
+            return Err(error);
+        }
         // It goes first, and waits until the workers have left.
         let options = RunOptions { carrier: Carrier::Fleet(fleet), ..options.clone() };
         session::run(experiment, &options, control, observer)

@@ -84,6 +84,7 @@ impl WorkerArgs {
         }
         let name = self.name.clone().unwrap_or_else(default_name);
         let link = self.server.connect(&self.join, &format!("worker {name}"))?;
+        let _name = link.take_name(&name, RandomState::new().build_hasher().finish())?;
         let labels: BTreeMap<String, String> = self.labels.iter().cloned().collect();
         let facts = || session::worker_facts(name.clone(), labels.clone(), self.records.as_ref());
         brokers::guardian::clean_leftovers().iter().for_each(|it| output::line_aside(it));

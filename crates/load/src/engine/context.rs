@@ -88,6 +88,9 @@ impl<E: Environment> Context<'_, E> {
         // The clock before the boundaries: a boundary is always announced ahead of its time.
         let now = self.environment.now();
         self.tally.last_now = now;
+        if now >= self.shared.control.sends_until() {
+            self.shared.expire();
+        }
         let before = self.series.phase();
         if self.series.roll(now, self.shared.boundaries()) {
             self.phase_changed(before);

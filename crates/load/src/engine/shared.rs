@@ -178,6 +178,13 @@ impl Shared {
         self.drain_at.fetch_min(at.0, Ordering::Relaxed);
     }
 
+    /// Ends sending at once, without a moment for what was due before.
+    #[cold]
+    pub(crate) fn expire(&self) {
+        self.drain_at(self.control.sends_until() - CATCH_UP);
+        self.control.expire();
+    }
+
     /// Brings the end of counting forward.
     pub(crate) fn end_at(&self, at: Time) {
         self.end_at.fetch_min(at.0, Ordering::Relaxed);

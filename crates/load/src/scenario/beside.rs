@@ -227,8 +227,8 @@ fn joined(outcomes: Vec<Result<Outcome, Error>>, are_shares: bool) -> Result<Out
     // Where one could not start, the others have never started either: its error is the cause.
     let all: Result<Vec<Outcome>, Error> = outcomes.into_iter().collect();
     let mut all = all?;
-    // Phases of a share that was lost end with it.
-    all.sort_by_key(|it| it.is_gap);
+    // Phases of a share that was lost end with it, also where the load fails for that.
+    all.sort_by_key(|it| (it.is_gap, are_shares && it.error.is_some()));
     let parts: Option<Vec<LedgerPart>> = all.iter().filter(|it| !it.is_gap).map(|it| it.ledger_part.clone()).collect();
     let of_parts = parts.filter(|it| are_shares && !it.is_empty()).and_then(|parts| LedgerPart::sum(&parts));
     let mut all = all.into_iter();
@@ -264,4 +264,23 @@ fn joined(outcomes: Vec<Result<Outcome, Error>>, are_shares: bool) -> Result<Out
     sum.phases.retain(|span| span.end.since(span.start) > Nanos::ZERO);
     (sum.ledger, sum.ledger_part) = (sum.ledger.or(of_parts), None);
     Ok(sum)
+}
+
+#[cfg(test)]
+mod tests {
+    use measure::{Phase, Problem, Time};
+
+    use super::*;
+    use crate::PhaseTimes;
+
+    #[test]
+    fn a_share_that_was_lost_tells_nothing_of_the_phases_of_the_others() {
+        let of = |phase, start, end| PhaseTimes { phase, start: Time(start), end: Time(end) };
+        let lost = Error::Program(Problem::new("a worker was lost", "it was silent", "see why"));
+        let lost = Outcome { phases: vec![of(Phase::Measure, 1, 5)], error: Some(lost), ..Outcome::started(Time(1)) };
+        let phases = vec![of(Phase::Measure, 1, 9), of(Phase::Drain, 9, 10)];
+        let whole = Outcome { phases: phases.clone(), ..Outcome::started(Time(1)) };
+        let sum = joined(vec![Ok(lost), Ok(whole)], true).expect("an outcome");
+        assert!(sum.phases == phases && sum.error.is_some(), "{sum:?}");
+    }
 }

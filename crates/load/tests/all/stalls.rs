@@ -5,7 +5,7 @@
 use std::net::SocketAddr;
 
 use broker::{Config, Fault, FaultKind};
-use load::{Destination, Plan, Silence};
+use load::{Control, Destination, Plan, Silence};
 use measure::{Metric, Nanos, Time};
 use testkit::Random;
 
@@ -152,6 +152,27 @@ fn what_has_no_answer_at_the_end_counts_with_the_time_it_has_waited() {
         let (min, max) = (waited.min() as f64, waited.max() as f64);
         assert!((max / longest - 1.0).abs() < 0.02, "seed {seed}: {max} of {longest}");
         assert!(min > shortest * 0.99 && min < shortest + 3e6, "seed {seed}: {min}");
+    }
+}
+
+/// As a worker of a fleet does without which the others have gone on.
+#[test]
+fn who_stands_still_until_nothing_may_be_sent_any_more_sends_nothing_of_what_was_due() {
+    for seed in testkit::seeds(50) {
+        let random = &mut Random::new(seed);
+        let world = World::new(seed, Pace::random(random));
+        let address = world.broker(Config::default());
+        let plan = plan(address, 1_300);
+        let control = Control::new();
+        let lease = control.clone();
+        let late = Nanos::from_micros(1 + random.below(400_000));
+        let (outcome, _) = world.run_until(&plan, &control, move |world, start| {
+            let until = start + Nanos::from_millis(500);
+            lease.send_until(until);
+            world.at(start + Nanos::from_millis(300), move |world| world.stop_load(until + late));
+        });
+        let sent = outcome.expect("the load starts").totals.sent;
+        assert!(control.is_expired() && (148..=152).contains(&sent), "seed {seed}, {late:?} late: {sent}");
     }
 }
 

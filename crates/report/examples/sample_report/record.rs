@@ -4,7 +4,7 @@ use archive::{
     BindingRecord, BrokerSummary, BrokerUse, CoresUsed, Event, ExchangeRecord, Facts, FewSamples, Finding, Hardware,
     LimitedBy, LoopUse, MessageFlow, PerMessage, PhaseSpan, ProducerTime, QuantityUnit, QueueRecord, Reason,
     RequirementOutcome, Rss, RunRecord, RunState, RunSummary, SeriesPoint, Throughput, Tier, Topology, Verdict,
-    Versions, Warning, WorkerShare, WorkerSummary,
+    Versions, Warning, WorkerAbsence, WorkerShare, WorkerSummary,
 };
 use measure::ledger::LedgerSummary;
 use measure::{Counters, Metric, Phase, Problem};
@@ -198,7 +198,8 @@ fn workers(state: &State) -> Vec<WorkerSummary> {
         late_share: Some(0.001),
         ..WorkerSummary::default()
     };
-    let lost = WorkerSummary { lost_s: Some(31.4), tolerated: true, cpu_cores: 0.0, ..worker(3, "b") };
+    let absence = WorkerAbsence { tolerated: true, ..WorkerAbsence::default() };
+    let lost = WorkerSummary { lost_s: Some(31.4), absence, cpu_cores: 0.0, ..worker(3, "b") };
     if state.name == "rate" { vec![worker(1, "a"), worker(2, "a"), lost] } else { Vec::new() }
 }
 

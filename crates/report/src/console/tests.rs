@@ -238,6 +238,11 @@ fn the_workers_of_a_fleet_are_rows_below_the_latencies() {
         assert_fits(&text, columns, usize::MAX);
         assert_has(flowing(&text), ["load-1", "destinations", "6,670", "12 %", "ended; limited the run"]);
     }
+    let absence = archive::WorkerAbsence { tolerated: true, ..archive::WorkerAbsence::default() };
+    let lost = archive::WorkerSummary { lost_s: Some(2.3), absence, ..worker("load-3", false) };
+    let run = RunSummary { workers: vec![lost], ..run };
+    let text = summary(&shape(), &record, &run, None, terminal(200));
+    assert_has(flowing(&text), ["; worker load-3 was lost after 2.30 s: tolerated"]);
 }
 
 #[test]

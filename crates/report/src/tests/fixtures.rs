@@ -21,7 +21,7 @@ pub(crate) fn generator_late(late_share: f64, lag_seconds_share: f64, scheduled:
 }
 
 pub(crate) fn stalled(who: Stalled, stood: Stood, wait: StallWait, fault: Option<&str>, unit: &str) -> Finding {
-    Finding::Stalled { who, stood, wait, fault: fault.map(str::to_owned), unit: unit.to_owned() }
+    Finding::Stalled { who, stood, wait, worker: None, fault: fault.map(str::to_owned), unit: unit.to_owned() }
 }
 
 /// A figure whose interval reaches a tenth to both sides of its change.

@@ -44,11 +44,11 @@ pub(crate) fn worker(of: &WorkerSummary) -> String {
     let labels = worker_labels(of);
     let labels = if labels.is_empty() { labels } else { format!(" ({labels})") };
     let (sent, received) = (count(of.sent), count(of.received));
-    let mut text =
-        format!("{}{labels}: {sent} sent, {received} received, {} cores", of.name, three_digits(of.cpu_cores));
+    let mut text = format!("{}{labels}: {sent} sent, {received} received", of.name);
+    text += &of_loops(of, format!(", {} cores", three_digits(of.cpu_cores)));
     let busy = busy(of);
     if !busy.is_empty() {
-        text += &format!(", busy {busy}");
+        text += &of_loops(of, format!(", busy {busy}"));
     }
     if let Some(late) = of.late_s.filter(|it| *it >= TOLD_LATE_S) {
         text += &format!(", started {} late", seconds(late));
@@ -129,7 +129,7 @@ fn worker_clock(of: &WorkerSummary) -> String {
 
 fn worker_state(of: &WorkerSummary) -> String {
     let state = match of.lost_s {
-        Some(at) if of.tolerated => format!("lost at {at:.1} s, tolerated"),
+        Some(at) if of.absence.tolerated => format!("lost at {at:.1} s, tolerated"),
         Some(at) => format!("lost at {at:.1} s"),
         None => "ended".to_owned(),
     };

@@ -92,6 +92,12 @@ impl VerdictText<'_> {
         self.worker_with_most(share).map_or_else(String::new, |it| format!(", of worker {},", it.name))
     }
 
+    /// The worker of a fleet whose event loop was late by most.
+    pub(super) fn latest_worker(&self) -> Option<&str> {
+        let latest = self.worker_with_most(|it| it.absence.loop_lag_max_s)?;
+        (latest.absence.loop_lag_max_s > 0.0).then_some(latest.name.as_str())
+    }
+
     fn loop_busy(&self) -> String {
         let e = self.e;
         let which = match e.loops.len() {
@@ -103,9 +109,10 @@ impl VerdictText<'_> {
             // Without a schedule none is measured.
             0 => String::new(),
             worst => format!(
-                ", late by {} in the median second and by up to {}",
+                ", late by {} in the median second and by up to {}{}",
                 duration(e.loop_lag_median_ns),
-                duration(worst)
+                duration(worst),
+                self.latest_worker().map_or_else(String::new, |name| format!(" (worker {name})"))
             ),
         };
         format!(

@@ -57,9 +57,9 @@ fn stopped(who: Stalled, target: &str) -> String {
     }
 }
 
-/// Text and remedy of a stall, with its known cause.
+/// Text and remedy of a stall, with its known cause; `who` with the worker that it was, where it was one.
 pub(super) fn stalled(
-    who: Stalled,
+    (who, worker): (Stalled, Option<&str>),
     stood: &Stood,
     wait: StallWait,
     fault: Option<&str>,
@@ -74,7 +74,7 @@ pub(super) fn stalled(
     let is_broker = who == Stalled::Broker;
     let text = format!(
         "{} at {:.1} s for {}{times} ({}, {} delayed{}): {}",
-        stopped(who, target),
+        worker.map_or_else(|| stopped(who, target), |name| format!("worker {name} stood still")),
         stood.at_s,
         seconds(stood.for_s),
         counted(stood.connections, "connection"),
@@ -112,6 +112,7 @@ pub(super) fn stalled(
         StallWait::None if is_broker => {
             (text, "look for garbage collection, a full disk or a paused machine at that time")
         }
+        StallWait::None if worker.is_some() => (text, "see what held up that worker's machine, and run again"),
         StallWait::None => (text, "give bellows free cores, and run again"),
     }
 }
@@ -145,8 +146,11 @@ mod tests {
     #[test]
     fn a_wait_that_is_not_known_is_no_wait_of_nothing() {
         let role = ScenarioRole::Broker;
-        let stall = |wait| stalled(Stalled::Broker, &Stood::default(), wait, None, "messages", role);
+        let stall = |wait| stalled((Stalled::Broker, None), &Stood::default(), wait, None, "messages", role);
         assert!(!stall(StallWait::None).0.contains("not known"));
+        let of_fleet =
+            stalled((Stalled::Generator, Some("m3")), &Stood::default(), StallWait::None, None, "messages", role);
+        testkit::assert_begins(of_fleet.0, "worker m3 stood still at 0.0 s for ");
         let (text, advice) = stall(StallWait::Unknown);
         assert!(text.ends_with("it is not known whether its threads waited for a core"), "{text}");
         assert!(advice.starts_with("run again with free cores"), "{advice}");

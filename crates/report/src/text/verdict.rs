@@ -366,7 +366,8 @@ impl<'a> VerdictText<'a> {
                 format!("because {}", self.stood_still(&format!("the {}", self.target)))
             }
             Lateness::GeneratorStalled => {
-                format!("while bellows itself did not run (for {})", self.stalled(Stalled::Generator))
+                let who = self.latest_worker().map_or_else(|| "bellows itself".to_owned(), |it| format!("worker {it}"));
+                format!("while {who} did not run (for {})", self.stalled(Stalled::Generator))
             }
             Lateness::MachineStalled => {
                 format!("while the machine stood still (for {})", self.stalled(Stalled::Machine))
@@ -376,7 +377,8 @@ impl<'a> VerdictText<'a> {
             Lateness::Cores => format!("for lack of CPU: {}", self.waited_for_core()),
             Lateness::Generator if e.loop_lag_max_ns < 1_000_000 => "and no cause stands out".to_owned(),
             Lateness::Generator => {
-                format!("because the generator's event loop was late by up to {}", duration(e.loop_lag_max_ns))
+                let event_loop = self.event_loop(|it| it.absence.loop_lag_max_s);
+                format!("because {event_loop} was late by up to {}", duration(e.loop_lag_max_ns))
             }
         };
         let latest = self.worker_with_most(|it| it.late_share.unwrap_or(0.0));

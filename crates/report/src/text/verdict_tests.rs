@@ -172,6 +172,11 @@ fn the_workers_of_a_fleet_are_named_with_what_they_lacked() {
     let late = Cause::RateMet { late: Some(Lateness::Cores) };
     let says = ["the event loop of worker b waited 40 % of the time in the run queue", "; 45 % of worker b's"];
     assert_has(said(late, LimitedBy::Schedule, facts.clone()), says);
+    // Who was busy most is not who stood still.
+    let mut stood = Facts { loop_lag_max_ns: 3_000_000_000, ..facts.clone() };
+    stood.workers[0].absence.loop_lag_max_s = 3.0;
+    let told = with_reasons(&["loop_busy"], Verdict { facts: stood, ..Verdict::default() });
+    assert_has(&told.reasons[0].text, ["by up to 3.00 s (worker a)"]);
     let told = with_reasons(&["loop_busy", "loop_run_queue_wait"], Verdict { facts, ..Verdict::default() });
     for (reason, says) in told.reasons.iter().zip(["was busy 21 %", "waited 40 %"]) {
         assert_begins(&reason.text, format!("the event loop, of worker b, {says} of the time"));

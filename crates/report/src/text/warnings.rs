@@ -119,8 +119,8 @@ fn text_and_remedy(w: &Warning) -> (String, &'static str) {
             "give bellows a free core, or lower the load",
         ),
         Finding::TooFewCores { used } => too_few_cores(used, target),
-        Finding::Stalled { who, stood, wait, fault, unit } => {
-            stalled(*who, stood, *wait, fault.as_deref(), unit, role(w))
+        Finding::Stalled { who, stood, wait, worker, fault, unit } => {
+            stalled((*who, worker.as_deref()), stood, *wait, fault.as_deref(), unit, role(w))
         }
         Finding::RateNotAchieved { unit, rates, not_begun, in_flight_limit } => {
             rate_not_achieved(unit, *rates, *not_begun, *in_flight_limit, target)
@@ -185,7 +185,7 @@ fn text_and_remedy(w: &Warning) -> (String, &'static str) {
         Finding::WorkerLost { worker, at_s, why, producers: Some(producers), consumers } => (
             format!(
                 "worker {worker} was lost, last heard at {at_s:.1} s: {why}; from then on {} of the producers and {} \
-                 of the consumers are missing, and the requested rate is lower by their part",
+                 of the consumers are missing, and nothing is sent in their place",
                 percent(*producers),
                 percent(consumers.unwrap_or_default())
             ),

@@ -259,8 +259,11 @@ fn a_worker_is_told_with_its_part_and_its_clock() {
     assert_eq!(text, begin);
     let unknown = archive::WorkerSummary { at_work: 0.0, late_s: Some(20e-6), clock_bound_s: None, ..of.clone() };
     assert_ends(super::super::worker(&unknown), "1,500 received, 0.20 cores");
-    let lost = archive::WorkerSummary { lost_s: Some(3.21), tolerated: true, cpu_cores: 0.0, ..of.clone() };
-    assert_ends(super::super::worker(&lost), ", lost at 3.2 s, tolerated");
+    let absence = archive::WorkerAbsence { tolerated: true, ..archive::WorkerAbsence::default() };
+    let lost = archive::WorkerSummary { lost_s: Some(3.21), absence, cpu_cores: 0.0, ..of.clone() };
+    // It told nothing of its event loops.
+    let end = "1,500 received, started 2.00 ms late, clock ± 31.0 µs, lost at 3.2 s, tolerated";
+    assert_ends(super::super::worker(&lost), end);
     let full = archive::WorkerSummary { limits: true, clock_offset_s: Some(-1.24e-3), ..of };
     let table = super::super::worker_table(&[full, lost]);
     let column = |head: &str| table.iter().find(|it| it.head == head).map(|it| it.cells.join(" | "));

@@ -473,22 +473,36 @@ fn messages(facts: &Facts<'_>) -> String {
     let (sending, receiving) = (lasted(|it| it.sent_s), lasted(|it| it.received_s));
     let requested = of_requested(facts.summary.messages().requested.as_ref(), f.sent.rate);
     let behind = requested.as_ref().map_or_else(String::new, |it| format!(", {it}"));
+    let lost = tolerated(facts.summary);
     let sent = three_digits(f.sent.rate);
     let received = three_digits(f.received.rate);
     match (f.sent.rate > 0.0, f.received.rate > 0.0) {
-        (true, false) => format!("{sent} msg/s into {place}{sending}{behind}"),
-        (false, true) => format!("{received} msg/s out of {place}{receiving}{behind}"),
+        (true, false) => format!("{sent} msg/s into {place}{sending}{behind}{lost}"),
+        (false, true) => format!("{received} msg/s out of {place}{receiving}{behind}{lost}"),
         (true, true) if (f.sent.rate / f.received.rate - 1.0).abs() < 0.01 => {
-            format!("{sent} msg/s through {place}{receiving}{behind}")
+            format!("{sent} msg/s through {place}{receiving}{behind}{lost}")
         }
         // The requested rate is that of sending.
         (true, true) => {
             let requested = requested.map_or_else(String::new, |it| format!(" ({it})"));
             let is_one = sending == receiving;
             let (into, out, both) = if is_one { ("", "", &*receiving) } else { (&*sending, &*receiving, "") };
-            format!("{sent} msg/s{into} into{requested} and {received} msg/s{out} out of {place}{both}")
+            format!("{sent} msg/s{into} into{requested} and {received} msg/s{out} out of {place}{both}{lost}")
         }
         (false, false) => String::new(),
+    }
+}
+
+/// `; worker m3 was lost after 2.30 s: tolerated`.
+pub(crate) fn tolerated(summary: &RunSummary) -> String {
+    let lost: Vec<_> = summary.workers.iter().filter(|it| it.absence.tolerated).collect();
+    match lost.as_slice() {
+        [] => String::new(),
+        [one] => {
+            let after = seconds_digits(one.lost_s.unwrap_or_default());
+            format!("; worker {} was lost after {after} s: tolerated", one.name)
+        }
+        several => format!("; {} were lost: tolerated", counted(several.len() as u64, "worker")),
     }
 }
 

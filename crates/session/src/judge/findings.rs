@@ -14,6 +14,9 @@ use super::thresholds::{
     SHORTEST, STEAL, WHOLE,
 };
 
+/// Share of a stall by which a worker's event loops were late, at least, where it is that worker's.
+const MOST_OF_STALL: f64 = 0.5;
+
 /// All warnings, gravest first; among equals those that users felt before those that may have disturbed the figures.
 pub(super) fn findings(derived: &Derived<'_>, cause: &Cause) -> Vec<Warning> {
     let mut all = Vec::new();
@@ -122,8 +125,15 @@ fn stalled(derived: &Derived<'_>) -> impl Iterator<Item = Warning> {
         };
         let fault = e.fault_within(stood.at_s, stood.for_s).filter(|_| who == Stalled::Broker);
         let (fault, unit) = (fault.map(|it| it.name.clone()), e.items().to_owned());
-        Some(Warning::new(tier, Finding::Stalled { who, stood, wait, fault, unit }))
+        let worker = only_late(e, stood.for_s).filter(|_| who == Stalled::Generator);
+        Some(Warning::new(tier, Finding::Stalled { who, stood, wait, worker, fault, unit }))
     })
+}
+
+/// The only worker of a fleet whose event loops were late by most of this time.
+fn only_late(e: &Facts, seconds: f64) -> Option<String> {
+    let mut late = e.workers.iter().filter(|it| it.absence.loop_lag_max_s >= seconds * MOST_OF_STALL);
+    late.next().filter(|_| late.next().is_none()).map(|it| it.name.clone())
 }
 
 /// The longest of some stalls, and sums of all; `None` where there are none.

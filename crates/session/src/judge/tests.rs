@@ -5,7 +5,7 @@ mod situations;
 
 use archive::{
     BrokerUse, ChurnFacts, Ended, Finding, Lacking, Lateness, LoopUse, OwnFault, ProducerTime, ProfileGap,
-    RunQueueWait, Stall, StallWait, Stalled, Stood, Tier, Warning, WarningCode, WorkerSummary,
+    RunQueueWait, Stall, StallWait, Stalled, Stood, Tier, Warning, WarningCode, WorkerAbsence, WorkerSummary,
 };
 use measure::ledger::LedgerSummary;
 use stacks::{Class, ClassShare, ProfileSummary};
@@ -130,6 +130,14 @@ fn a_broker_that_stopped_for_a_while_is_not_told_as_anything_else() {
     assert_eq!(found.findings[0].tier, Tier::Note, "the numbers are right");
     let mut own = facts.clone();
     own.ended.stalls[0].who = Stalled::Generator;
+    // Of a fleet the worker is named.
+    let mut of_fleet = own.clone();
+    let absence = |loop_lag_max_s| WorkerAbsence { loop_lag_max_s, ..WorkerAbsence::default() };
+    of_fleet.workers = [("w1", 0.01), ("m3", 0.58)]
+        .map(|(name, late)| WorkerSummary { name: name.into(), absence: absence(late), ..WorkerSummary::default() })
+        .into();
+    let names = |it: &Warning| matches!(&it.finding, Finding::Stalled { worker: Some(name), .. } if name == "m3");
+    assert!(judge(of_fleet).findings.iter().any(names));
     let found = judge(own);
     assert_eq!((found.verdict.cause, found.findings[0].tier), (late_by(Lateness::GeneratorStalled), Tier::Caution));
     // What was due at the end was never sent: the stall is what the rate lacks.

@@ -38,6 +38,8 @@ const LONGEST_EVENT: usize = 2_000;
 const MOST_ANSWERED: usize = 86_400;
 /// Shorter intervals are the edge of a phase: too short for the rate of a second.
 pub(crate) const WHOLE_SECOND: Nanos = Nanos::from_millis(500);
+/// Usage that is read so long after the end of an interval is of another time.
+const LATEST_READING: Nanos = Nanos::from_millis(1_000);
 /// Usage over a shorter time is not typical of the second around it: the millisecond in which a drain ends is ours.
 const SHORTEST_USAGE: Nanos = Nanos::from_millis(100);
 
@@ -492,9 +494,12 @@ impl<'a> Recording<'a> {
         }
         self.measured.merge_counts(interval);
         self.measured_length += interval.length();
-        let begin = self.used.between.map_or(before, |(begin, _)| begin);
-        let end = Reading { broker: self.readings.broker, ..self.readings.last };
-        self.used.between = Some((begin, end));
+        // One that comes late, as when a worker was waited for, was read too late: what was used since is not its own.
+        if self.readings.last.at.since(interval.end) < LATEST_READING {
+            let begin = self.used.between.map_or(before, |(begin, _)| begin);
+            let end = Reading { broker: self.readings.broker, ..self.readings.last };
+            self.used.between = Some((begin, end));
+        }
         let rss = |usage: Option<archive::ProcessUsage>| usage.map_or(0, |usage| usage.rss_bytes);
         self.used.peak_rss.0 = self.used.peak_rss.0.max(rss(point.broker));
         self.used.peak_rss.1 = self.used.peak_rss.1.max(rss(point.client));
@@ -534,6 +539,7 @@ impl<'a> Recording<'a> {
             let amount = (requested.messages(from, to) - missing).max(0.0);
             let (deviation, share_due) = (requested.deviation(from, to), requested.share_due(from, to));
             scenario.achieved.add(interval, origin, begun, amount, deviation, share_due);
+            scenario.achieved.miss(interval, missing);
             Some(amount)
         });
         let first = all.next().flatten();
@@ -726,6 +732,9 @@ impl load::Sink for Recording<'_> {
             }
             load::RunEvent::Waiting { for_what, at_most } => {
                 self.observer.step(&format!("waiting for {for_what}, at most {at_most}"));
+            }
+            load::RunEvent::NotHeard { who, lasted } => {
+                self.observer.waiting(&format!("{who} is silent"), lasted.into());
             }
             load::RunEvent::Started { at } => {
                 self.started = Some(at);

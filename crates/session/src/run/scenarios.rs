@@ -211,6 +211,8 @@ pub(crate) struct Achieved {
     variance: f64,
     /// The measured phase as long as messages were due.
     seconds: f64,
+    /// Requested of workers that were lost, in warm-up and measured phase, and in the latter.
+    missing: (f64, f64),
     windows: Vec<Window>,
     /// Intervals per window is 2 to this power.
     doubled: u32,
@@ -258,6 +260,14 @@ impl Achieved {
         self.keep(Window { start, seconds, requested: amount, sent: begun });
     }
 
+    /// Adds what was requested in an interval of workers that are lost: the run did without.
+    pub(super) fn miss(&mut self, interval: &Interval, amount: f64) {
+        self.missing.0 += amount;
+        if interval.phase == Phase::Measure {
+            self.missing.1 += amount;
+        }
+    }
+
     fn keep(&mut self, window: Window) {
         if self.filled > 0
             && self.filled < 1 << self.doubled
@@ -292,7 +302,8 @@ impl Achieved {
     }
 
     /// Compares it with the messages sent in the measured phase, those of them over 1 ms late, and those that were due
-    /// and `unsent` at its end, in whose place a backlog of the warm-up may have been sent.
+    /// and `unsent` at its end, in whose place a backlog of the warm-up may have been sent. What was requested of lost
+    /// workers was requested, too.
     pub(super) fn summary(&self, sent: u64, late: u64, unsent: u64) -> RequestedSummary {
         let per = |count: f64, seconds: f64| if seconds > 0.0 { count / seconds } else { 0.0 };
         let window = |of: &Window| RequestedWindow {
@@ -301,10 +312,11 @@ impl Achieved {
             requested: per(of.requested, of.seconds),
             sent: per(of.sent as f64, of.seconds),
         };
+        let measured = self.measured + self.missing.1;
         RequestedSummary {
-            total: self.total,
-            rate: per(self.measured, self.seconds),
-            achieved: (self.measured > 0.0).then(|| achieved(sent, unsent, self.measured)),
+            total: self.total + self.missing.0,
+            rate: per(measured, self.seconds),
+            achieved: (measured > 0.0).then(|| achieved(sent, unsent, measured)),
             late_share: late as f64 / sent.max(1) as f64,
             over_time: self.windows.iter().map(window).collect(),
         }
@@ -487,6 +499,14 @@ mod tests {
         assert_eq!(summary.over_time.len(), 10);
         assert_eq!(summary.over_time[0], RequestedWindow { t: 2.0, dt: 1.0, requested: 100.0, sent: 90.0 });
         assert_eq!(achieved.measured(), (1_000.0, 90f64.sqrt()));
+        // A lost worker's part was requested, too, and is not judged.
+        let mut interval = Interval::new();
+        interval.reset(Time(5 * SECOND), Phase::Measure);
+        let mut achieved = achieved;
+        achieved.miss(&interval, 1_000.0);
+        let summary = achieved.summary(counters.sent, counters.late, 0);
+        assert_eq!((summary.rate, summary.achieved), (200.0, Some(0.45)));
+        assert_eq!(achieved.measured().0, 1_000.0);
     }
 
     #[test]

@@ -75,8 +75,10 @@ impl Observer for Heard {
         self.events.push(event.label.clone());
     }
     fn progress(&mut self, progress: Progress<'_>) {
-        if let Progress::Step(text) = progress {
-            self.steps.push(text.to_owned());
+        match progress {
+            Progress::Step(text) => self.steps.push(text.to_owned()),
+            Progress::Waiting(text, waited) => self.steps.push(format!("{text}: {waited:?}")),
+            _ => {}
         }
     }
 }
@@ -299,12 +301,15 @@ fn events_are_told_before_the_second_in_which_they_happened_and_kept_in_the_orde
     // The companion of faults hears that the broker is back when a later event was told.
     let heard = heard_of(Metered::default(), |mut recording| {
         recording.keep_event(Time(10_900 * MS), "later".to_owned());
+        let (who, lasted) = ("worker m3".to_owned(), measure::Nanos(3 * SECOND));
+        recording.event(RunEvent::NotHeard { who, lasted });
         recording.interval(&interval(10, Phase::Warmup, 10, 1));
         recording.keep_event(Time(10_500 * MS), "earlier".to_owned());
         let ended = recording.finish(ending(outcome(None)));
         assert_eq!(ended.record.events.iter().map(|it| it.label.as_str()).collect::<Vec<_>>(), ["earlier", "later"]);
     });
     assert_eq!(heard.events, ["later", "earlier"], "late, but told");
+    assert!(heard.steps.iter().any(|it| it == "worker m3 is silent: 3s"), "{:?}", heard.steps);
 }
 
 #[test]
@@ -328,6 +333,24 @@ fn what_a_broker_used_stays_used_while_it_is_away_and_when_it_is_back() {
         assert_eq!(heard.broker_cores.len(), seconds);
         assert_eq!(heard.broker_cores[..3], [0.5; 3]);
     }
+}
+
+/// A fleet tells its last second when the worker is lost that it waited for.
+#[test]
+fn a_second_that_comes_late_is_not_charged_with_what_was_used_since() {
+    let usage = Each(0, |number: u64| {
+        let second = [10, 10, 11, 12, 18][number as usize];
+        let broker = Some(linux::ProcessUse { cpu: measure::Nanos(second * SECOND / 2), rss_bytes: 7, threads: 1 });
+        Reading { at: Time(second * SECOND), broker, ..Reading::default() }
+    });
+    heard_of(usage, |mut recording| {
+        for second in 10..13 {
+            recording.interval(&interval(second, Phase::Measure, 100, 1));
+        }
+        let between = recording.used.between.map(|(begin, end)| (begin.at, end.at));
+        assert_eq!(between, Some((Time(10 * SECOND), Time(12 * SECOND))));
+        recording.discard();
+    });
 }
 
 /// The share of CPU time that a profile of several processes stands for is of this.

@@ -89,7 +89,7 @@ fn flow(record: &RunRecord, summary: &RunSummary) -> String {
             false => format!("{prefix}nothing was measured"),
         };
     }
-    format!("{prefix}{}{length}{requested}", parts.join(" beside "))
+    format!("{prefix}{}{length}{requested}{}", parts.join(" beside "), view::tolerated(summary))
 }
 
 /// Where rates differ, the requested one stands behind that of sending, which it is about.

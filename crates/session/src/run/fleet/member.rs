@@ -40,8 +40,12 @@ const WATCH_INTERVAL: Duration = Duration::from_millis(20);
 const USE_INTERVAL: Nanos = Nanos::from_millis(100);
 /// The longest that others may take to end their parts, before this worker takes another run.
 const LEAVING: Duration = Duration::from_secs(600);
+/// Why a worker is lost that found at the last moment that it may not send any more.
+const EXPIRED: &str = "it stopped by itself: it had not heard the coordinator";
 /// The longest that a start is known before.
 const LONGEST_NOTICE: Duration = Duration::from_secs(2);
+/// Why a worker that its user stops is lost to the run, which goes on without it where that is tolerated.
+pub(super) const STOPPED: &str = "it was stopped";
 /// The longest wait for others where the user stops the worker.
 const STOPPING: Duration = Duration::from_secs(2);
 
@@ -116,6 +120,10 @@ pub struct Membership {
     share: OnceLock<fleet::Share>,
     /// Why it has no part in a run any more.
     fenced: OnceLock<String>,
+    /// The user stopped it while it carried load.
+    quits: OnceLock<()>,
+    /// The coordinator was told that.
+    has_quit: OnceLock<()>,
     /// All others have ended their parts.
     released: OnceLock<()>,
     /// Why the Erlang node that it records is not asked for what an experiment asks of it.
@@ -155,6 +163,8 @@ impl Membership {
             orders: Mutex::new(orders),
             share: OnceLock::new(),
             fenced: OnceLock::new(),
+            quits: OnceLock::new(),
+            has_quit: OnceLock::new(),
             released: OnceLock::new(),
             unasked: OnceLock::new(),
             files: OnceLock::new(),
@@ -177,6 +187,8 @@ impl Membership {
                 Ok(_) | Err(RecvTimeoutError::Timeout) => {}
             }
         }
+        // One that is a member of a run already would be waited for.
+        self.leave();
         None
     }
 
@@ -280,15 +292,23 @@ impl Membership {
         self.inputs().send(WorkerInput::Refused(why.to_owned()));
     }
 
+    /// Tells the coordinator, once, that the user stops this worker.
+    fn quit(&self) {
+        if self.has_quit.set(()).is_ok() {
+            self.refuse(STOPPED);
+        }
+    }
+
     /// Waits until all workers have ended their parts; why this one was fenced before, where it was.
     pub fn leave(&self) -> Option<&str> {
-        let mut until = Instant::now() + LEAVING;
+        let mut until = Instant::now() + if self.run().1 == 0 { Duration::ZERO } else { LEAVING };
         if self.is_released() {
             self.inputs().send(WorkerInput::Cleaned);
         }
         while Instant::now() < until && self.fenced.get().is_none() {
             if self.process.is_stopping() {
                 until = until.min(Instant::now() + STOPPING);
+                self.quit();
             }
             match lock(&self.orders).recv_timeout(POLL_INTERVAL) {
                 Ok(WorkerOutput::Release) => self.inputs().send(WorkerInput::Cleaned),
@@ -394,7 +414,12 @@ impl Membership {
                 let has_begun = together.start().is_some_and(|start| start <= Clock.now());
                 most = if has_begun { most.max(bound) } else { most };
             }
+            control.send_until(self.host.with(Worker::lease_until));
             if self.process.is_stopping() {
+                // What somebody has stopped before ends for that.
+                if !control.is_stopping() {
+                    let _ = self.quits.set(());
+                }
                 control.stop();
             }
             if together.is_ready() && !has_told_ready {
@@ -520,12 +545,14 @@ impl Scenario for MemberLoad {
         let outcome = thread::scope(|scope| {
             let guard = Guard(&progress);
             scope.spawn(|| member.follow(&together, control, &progress, &self.clock));
-            let mut both = Both { sink, member, writer: SliceWriter::default() };
+            let mut both = Both { sink, member, writer: SliceWriter::default(), quits: false };
             let outcome = self.plan.run(&together, control, &mut both);
             drop(guard);
             outcome.map(|it| member.explained(it))
         });
         match &outcome {
+            Ok(outcome) if member.quits.get().is_some() && outcome.was_stopped() => member.quit(),
+            Ok(_) if control.is_expired() => member.refuse(EXPIRED),
             Ok(outcome) => {
                 let latencies = outcome.censored.as_ref().map(|it| it.interval.to_slice());
                 let latencies = latencies.map(|it| SliceWriter::default().write(&it));
@@ -610,19 +637,26 @@ struct Both<'a> {
     sink: &'a mut dyn SliceSink,
     member: &'a Membership,
     writer: SliceWriter,
+    /// Its load has ended because the user stopped it: that of the others goes on, and has no drain yet.
+    quits: bool,
 }
 
 impl SliceSink for Both<'_> {
     fn slice(&mut self, slice: &Slice) {
-        self.member.inputs().send(WorkerInput::Slice(self.writer.write(slice)));
+        match self.quits && slice.phase == Phase::Drain {
+            true => self.member.quit(),
+            false => self.member.inputs().send(WorkerInput::Slice(self.writer.write(slice))),
+        }
         self.sink.slice(slice);
     }
 
     fn event(&mut self, event: RunEvent) {
-        if let RunEvent::PhaseStarted { phase: Phase::Drain, at } = event {
+        let drain = if let RunEvent::PhaseStarted { phase: Phase::Drain, at } = event { Some(at) } else { None };
+        self.quits |= drain.is_some() && self.member.quits.get().is_some();
+        if let Some(at) = drain.filter(|_| !self.quits) {
             self.member.inputs().send(WorkerInput::LoadEnded { at });
         }
-        if told::is_told(&event) {
+        if told::is_told(&event) && !self.quits {
             self.member.tell(&WorkerReport::Event(event.clone()));
         }
         self.sink.event(event);

@@ -18,12 +18,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use archive::{
-    Facts, Finding, FleetPart, LoopUse, ProducerTime, ScenarioSummary, Tier, Warning, WorkerShare, WorkerSummary,
+    Facts, Finding, FleetPart, LoopUse, ProducerTime, ScenarioSummary, Tier, Warning, WorkerAbsence, WorkerShare,
+    WorkerSummary,
 };
 use experiment::Experiment;
 use fleet::{
     ClockLine, Coordinator, CoordinatorInput, CoordinatorOutput, Envelope, Flaw, Host, Inputs, LoadOutcome, Member,
-    PIECE, Piece, PieceRequest, RunRules, ToWorker,
+    Outage, PIECE, Piece, PieceRequest, RunRules, ToWorker,
 };
 use linux::ProcessUse;
 use load::scenario::{Scenario, Shares};
@@ -56,6 +57,8 @@ const CALLS: Duration = Duration::from_millis(1_200);
 /// The longest wait for workers, where their number was asked for, and where any do.
 const PATIENT: Duration = Duration::from_secs(60);
 const IMPATIENT: Duration = Duration::from_secs(5);
+/// A worker of which nothing came for so long is named.
+const SILENT: Nanos = Nanos::from_millis(2_000);
 /// The longest that workers may take to leave when all is over.
 const LEAVING: Duration = Duration::from_secs(2);
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
@@ -499,6 +502,23 @@ impl FleetRun {
         self.host.with(|it| it.members().get(worker).map(look))
     }
 
+    /// For how long a worker has not been heard, where that is long.
+    fn silence_of(&self, worker: usize, now: Time) -> Option<Nanos> {
+        self.worker(worker, |it| now.since(it.heard_at())).filter(|silent| *silent >= SILENT)
+    }
+
+    /// The end of a run whose worker was lost for this reason, where that is no worker's own.
+    fn parted(&self, why: &str) -> Option<load::Error> {
+        let outage = self.host.with(Coordinator::outage).filter(|it| it.to_string() == why)?;
+        let by_itself = match outage {
+            Outage::Coordinator(_) => "give this machine free cores, and do not suspend it",
+            Outage::Server(_) => "see what ended the NATS server",
+            Outage::All => "check the network and the NATS server",
+        };
+        let help = format!("{by_itself}; `bellows fleet collect {}` makes one run of what the workers kept", self.name);
+        Some(load::Error::Program(Problem::new("the run lost its workers", why, help)))
+    }
+
     /// An instant of a worker's clock by the own one.
     fn moved(&self, worker: usize, at: Time) -> Time {
         let moved = self.worker(worker, |it| it.clock.to_coordinator(at)).flatten();
@@ -547,9 +567,10 @@ impl FleetRun {
         let (ends, gaps, none) = (lock(&self.ends), lock(&self.gaps), ShareEnd::default());
         self.host.with(|it| {
             let goes_on = it.goes_on();
-            let of = |(worker, member): (usize, &Member)| WorkerSummary {
-                tolerated: goes_on && gaps.contains_key(&worker),
-                ..summary(member, ends.get(&worker).unwrap_or(&none), self.part(worker), origin)
+            let of = |(worker, member): (usize, &Member)| {
+                let mut of = summary(member, ends.get(&worker).unwrap_or(&none), self.part(worker), origin);
+                of.absence.tolerated = goes_on && gaps.contains_key(&worker);
+                of
             };
             it.members().iter().enumerate().filter(|(_, it)| !it.records()).map(of).collect()
         })
@@ -594,7 +615,7 @@ impl FleetRun {
 
     /// Lost workers.
     fn losses(&self, workers: &[WorkerSummary]) -> Vec<Warning> {
-        let gaps = lock(&self.gaps);
+        let (ends, gaps) = (lock(&self.ends), lock(&self.gaps));
         let finding = |(worker, why): (usize, String)| {
             let is_gap = gaps.contains_key(&worker);
             let (of, part) = (workers.get(worker)?, self.part(worker).filter(|_| is_gap));
@@ -610,7 +631,13 @@ impl FleetRun {
         let tier = |is_tolerated| if is_tolerated { Tier::Caution } else { Tier::Invalid };
         self.host.with(|it| {
             let goes_on = it.goes_on();
-            let lost = it.gaps().filter_map(finding);
+            let told = |(worker, why): (usize, String)| {
+                let heard_at = it.members().get(worker).map(Member::heard_at);
+                let end = ends.get(&worker).zip(heard_at).filter(|_| why != member::STOPPED);
+                let uncounted = end.and_then(|(end, heard_at)| uncounted(&end.outcome, self.part(worker)?, heard_at));
+                (worker, why + &uncounted.unwrap_or_default())
+            };
+            let lost = it.gaps().map(told).filter_map(finding);
             lost.map(|(is_gap, lost)| Warning::new(tier(goes_on && is_gap), lost)).collect()
         })
     }
@@ -691,10 +718,13 @@ impl FleetRun {
 impl Drop for FleetRun {
     fn drop(&mut self) {
         let is_finished = || self.inboxes.is_finished.load(Ordering::Acquire);
-        if is_finished() || self.host.with(|it| !it.is_closed()) {
+        if is_finished() {
             return;
         }
-        // Also of a run that failed before its load began.
+        // Also of a run that failed before its load began, or before it had its workers: they are free for the next.
+        if self.host.with(|it| !it.is_closed()) {
+            self.inputs().send(CoordinatorInput::Close);
+        }
         self.stop();
         let until = Instant::now() + LEAVING;
         while !is_finished() && Instant::now() < until {
@@ -727,6 +757,17 @@ fn check_version(member: &Member) -> Result<(), Problem> {
 fn measured_span(of: &LoadOutcome) -> (Nanos, Nanos) {
     let span = of.phases.iter().find(|it| it.phase == Phase::Measure);
     span.map_or((Nanos::ZERO, Nanos::ZERO), |it| (it.start.since(of.start), it.end.since(of.start)))
+}
+
+/// Messages that a lost worker may have sent after the last that it told, in the lease from when it was heard last;
+/// `None` where it sends nothing.
+fn uncounted(told: &LoadOutcome, part: &OwnPart, heard_at: Time) -> Option<String> {
+    let end = told.phases.last().filter(|_| part.share.producers > 0)?.end;
+    let until = heard_at.max(end) + LEASE;
+    let requested = part.requested.as_ref().map(|it| it.messages(end.since(told.start), until.since(told.start)));
+    let most = requested
+        .map_or_else(|| "messages".to_owned(), |most| format!("up to {}", counted(most.ceil() as u64, "more message")));
+    Some(format!("; it may have sent {most} that nobody counted"))
 }
 
 /// Share of the messages of its measured phase that a worker sent over 1 ms late.
@@ -762,6 +803,7 @@ fn summary(member: &Member, end: &ShareEnd, part: Option<&OwnPart>, origin: Time
         at_work: most(&|it| it.at_work(outcome.spun)),
         run_queue_wait: most(&LoopUse::run_queue_wait),
         late_share: has_schedule.then(|| late_share(outcome)),
+        absence: WorkerAbsence { loop_lag_max_s: end.loop_lag_max.as_secs_f64(), tolerated: false },
         lost_s: member.lost.as_ref().map(|_| member.heard_at().since(origin).as_secs_f64()),
         ..WorkerSummary::default()
     }

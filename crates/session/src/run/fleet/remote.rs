@@ -120,15 +120,24 @@ struct Course<'a> {
     ledger: Vec<u8>,
     /// News of the others' drains, as it was told.
     others: Option<ShareProgress>,
-    /// When it was told of the clock of those who send to it.
-    senders_told: Time,
     /// End of the last slice.
     last_end: Option<Time>,
     is_done: bool,
     /// The user stopped the load before it had ended.
     is_interrupted: bool,
-    told_stop: Option<Time>,
-    has_told_end: bool,
+    announced: Announced,
+}
+
+/// News of this side's that was told so far.
+#[derive(Debug, Default)]
+struct Announced {
+    /// When the load was stopped.
+    stop: Option<Time>,
+    end: bool,
+    /// When the worker was told of the clock of those who send to it.
+    senders: Time,
+    /// Whole seconds for which the worker is silent.
+    silent_s: u64,
 }
 
 impl<'a> Course<'a> {
@@ -148,12 +157,10 @@ impl<'a> Course<'a> {
             rest: None,
             ledger: Vec::new(),
             others: None,
-            senders_told: Time(0),
             last_end: None,
             is_done: false,
             is_interrupted: false,
-            told_stop: None,
-            has_told_end: false,
+            announced: Announced::default(),
         }
     }
 
@@ -195,8 +202,8 @@ impl<'a> Course<'a> {
             self.of.fleet.start_at(start);
         }
         let soon = || Clock.now() + LEAD_TIME;
-        if self.control.is_stopping() && self.told_stop.is_none() {
-            self.told_stop = Some(Clock.now());
+        if self.control.is_stopping() && self.announced.stop.is_none() {
+            self.announced.stop = Some(Clock.now());
             let is_on = self.start.is_some() && self.phases.last().is_none_or(|it| it.phase != Phase::Drain);
             self.is_interrupted = is_on;
             if is_on { self.together.end(soon()) } else { self.of.fleet.stop() }
@@ -204,8 +211,8 @@ impl<'a> Course<'a> {
         if self.start.is_some() && self.together.is_done() && self.together.ended().is_none() {
             self.together.end(soon());
         }
-        if let Some(end) = self.together.ended().filter(|_| !self.has_told_end) {
-            self.has_told_end = true;
+        if let Some(end) = self.together.ended().filter(|_| !self.announced.end) {
+            self.announced.end = true;
             match self.start {
                 Some(_) => self.of.fleet.inputs().send(CoordinatorInput::End(end)),
                 None => self.of.fleet.stop(),
@@ -216,14 +223,25 @@ impl<'a> Course<'a> {
             self.tell(&WorkerNews::Progress(others));
         }
         let now = Clock.now();
-        if let Some(senders) = self.of.senders.filter(|_| now >= self.senders_told + SENDERS_INTERVAL)
+        self.tell_silence(now);
+        if let Some(senders) = self.of.senders.filter(|_| now >= self.announced.senders + SENDERS_INTERVAL)
             && let Some(line) = self.of.fleet.clock_line(self.of.worker, senders, now)
         {
-            self.senders_told = now;
+            self.announced.senders = now;
             self.tell(&WorkerNews::Senders(line));
         }
-        let is_stuck = self.start.is_none() && self.told_stop.is_some_and(|at| now >= at + STOPPING);
+        let is_stuck = self.start.is_none() && self.announced.stop.is_some_and(|at| now >= at + STOPPING);
         is_stuck.then(|| self.lost("it did not stop"))
+    }
+
+    /// Tells each second that nothing comes: until the worker is lost the others' figures wait for its own.
+    fn tell_silence(&mut self, now: Time) {
+        let silent = self.of.fleet.silence_of(self.of.worker, now).unwrap_or_default();
+        let seconds = silent.0 / Nanos::SECOND.0;
+        if seconds > std::mem::replace(&mut self.announced.silent_s, seconds) {
+            let who = format!("worker {}", self.of.name);
+            self.sink.event(RunEvent::NotHeard { who, lasted: Nanos(seconds * Nanos::SECOND.0) });
+        }
     }
 
     fn tell(&self, news: &WorkerNews) {
@@ -324,7 +342,7 @@ impl<'a> Course<'a> {
     fn lost(&mut self, why: &str) -> Result<Outcome, Error> {
         let now = Clock.now();
         self.together.tell_progress(self.of.share.worker, None);
-        let error = self.of.failed("was lost", why);
+        let error = self.of.fleet.parted(why).unwrap_or_else(|| self.of.failed("was lost", why));
         let Some(start) = self.start else {
             self.together.end(now);
             return Err(error);
@@ -345,8 +363,9 @@ impl<'a> Course<'a> {
         let phases = self.phases.iter().map(span).collect();
         let outcome = LoadOutcome { start, phases, totals, measured, ..LoadOutcome::default() };
         self.of.fleet.keep(self.of.worker, outcome, &self.measured);
+        // Of what came later nothing was measured.
         if let Some(last) = self.phases.last_mut() {
-            last.end = self.together.ended().unwrap_or(now);
+            last.end = heard.max(last.start);
         }
         let phases = std::mem::take(&mut self.phases);
         Ok(Outcome { phases, totals, measured, error: (!is_gap).then_some(error), is_gap, ..Outcome::started(start) })

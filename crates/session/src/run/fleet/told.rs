@@ -43,7 +43,13 @@ pub(super) enum WorkerNews {
 
 /// Whether the coordinator has to hear of it.
 pub(super) const fn is_told(event: &RunEvent) -> bool {
-    !matches!(event, RunEvent::Connecting { .. } | RunEvent::ProgramStarted { .. } | RunEvent::ProgramEnded(_))
+    !matches!(
+        event,
+        RunEvent::Connecting { .. }
+            | RunEvent::NotHeard { .. }
+            | RunEvent::ProgramStarted { .. }
+            | RunEvent::ProgramEnded(_)
+    )
 }
 
 /// The event with its instants by another clock.

@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use fleet::{
-    Coordinator, CoordinatorInput, CoordinatorOutput, Envelope, LoadOutcome, RunRules, Share, ToCoordinator, ToWorker,
-    Worker, WorkerFacts, WorkerInput, WorkerOutput,
+    Coordinator, CoordinatorInput, CoordinatorOutput, Envelope, LoadOutcome, Outage, RunRules, Share, ToCoordinator,
+    ToWorker, Worker, WorkerFacts, WorkerInput, WorkerOutput,
 };
 use measure::{Nanos, Time};
 use testkit::Random;
@@ -77,24 +77,32 @@ fn a_hundred_workers_of_which_some_fail() {
 
 #[test]
 fn only_what_lasts_longer_than_the_lease_ends_a_load() {
-    let away = |all: bool, length| {
+    let away = |all: Option<bool>, length| {
         let mut scene = scene(&mut Random::new(1), 3);
         (scene.loses, scene.slowest, scene.lease, scene.load) = (0, MS, 5 * SECOND, 20 * SECOND);
         let cut_off = |worker| (4 * SECOND, Fault::CutOff(worker, length));
         // Without the server nobody hears anybody.
-        scene.faults = if all { (0..3).map(cut_off).collect() } else { vec![(4 * SECOND, Fault::Pause(1, length))] };
+        scene.faults = match all {
+            Some(true) => (0..3).map(cut_off).collect(),
+            Some(false) => vec![(4 * SECOND, Fault::Pause(1, length))],
+            None => vec![(4 * SECOND, Fault::PauseCoordinator(length))],
+        };
         scene.tolerate = 1;
         let mut world = World::new(1, scene);
         world.play(60 * SECOND);
         assert_eq!(world.judge(), None);
-        (world.lost().len(), world.is_whole())
+        (world.lost().len(), world.is_whole(), world.outage())
     };
-    for all in [false, true] {
-        assert_eq!(away(all, 4 * SECOND), (0, true), "{all}");
+    for all in [Some(false), Some(true), None] {
+        assert_eq!(away(all, 4 * SECOND), (0, true, None), "{all:?}");
     }
     // One is tolerated, and was told that the run goes on without it.
-    assert_eq!(away(false, 7 * SECOND), (1, false));
-    assert_eq!(away(true, 7 * SECOND), (3, false));
+    assert_eq!(away(Some(false), 7 * SECOND), (1, false, None));
+    // No worker is blamed for what all suffered from.
+    assert_eq!(away(Some(true), 7 * SECOND), (3, false, Some(Outage::All)));
+    let (lost, _, outage) = away(None, 7 * SECOND);
+    let is_own = |it: Outage| matches!(it, Outage::Coordinator(length) if length > Nanos(6 * SECOND));
+    assert!(lost == 3 && outage.is_some_and(is_own), "{lost} lost: {outage:?}");
 }
 
 /// CPU time of this thread.
@@ -140,6 +148,19 @@ struct Room {
 }
 
 impl Room {
+    /// A closed run of workers with these names.
+    fn of(names: &[&str], lease: u64) -> Self {
+        let rules = RunRules { run: "run".to_owned(), lease: Nanos(lease), tolerate: 1, late: Nanos(MS), probes: 1 };
+        let facts = |name: &&str| WorkerFacts { name: (*name).to_owned(), ..WorkerFacts::default() };
+        let workers = (1..).zip(names).map(|(session, name)| Worker::new(session, facts(name)));
+        let mut room =
+            Self { coordinator: Coordinator::new(7, rules), workers: workers.collect(), said: vec![], done: vec![] };
+        (0..names.len()).for_each(|worker| room.hear(MS, worker, WorkerInput::Tick));
+        room.say(2 * MS, CoordinatorInput::Tick);
+        room.say(2 * MS, CoordinatorInput::Close);
+        room
+    }
+
     fn say(&mut self, now: u64, input: CoordinatorInput) {
         for output in self.coordinator.handle(Time(now), input) {
             match output {
@@ -160,6 +181,30 @@ impl Room {
             }
         }
     }
+}
+
+#[test]
+fn workers_are_free_after_a_run_that_never_began_and_not_blamed_for_a_server_that_is_away() {
+    let mut room = Room::of(&["a", "b"], 5 * SECOND);
+    room.say(3 * MS, CoordinatorInput::Stop(false));
+    assert_eq!((room.done, room.said), (vec![WorkerOutput::Left; 2], vec![CoordinatorOutput::Finished]));
+
+    let mut room = Room::of(&["a", "b"], 5 * SECOND);
+    room.say(3 * MS, CoordinatorInput::ServerAway(true));
+    // Nothing arrives any more.
+    let times = [2_000, 4_000, 5_100].map(|at| Time(at * MS));
+    let told = times.map(|at| room.coordinator.handle(at, CoordinatorInput::Tick));
+    let lost =
+        told.iter().flatten().filter_map(|it| if let CoordinatorOutput::Lost(_, why) = it { Some(why) } else { None });
+    let lost: Vec<&String> = lost.collect();
+    assert!(lost.len() == 2 && lost.iter().all(|it| it.starts_with("the NATS server was away for 5.")), "{lost:?}");
+    assert!(matches!(room.coordinator.outage(), Some(Outage::Server(_))));
+    // It joins again, and is no stranger.
+    let again = WorkerFacts { name: "a".to_owned(), ..WorkerFacts::default() };
+    room.workers.push(Worker::new(3, again));
+    room.hear(6_000 * MS, 2, WorkerInput::Tick);
+    let ignored = CoordinatorOutput::Ignored("a".to_owned(), "the run goes on without it".to_owned());
+    assert_eq!(room.said.pop(), Some(ignored));
 }
 
 #[test]
@@ -223,7 +268,8 @@ fn names_are_one_workers_and_who_comes_late_refuses_or_belongs_to_another_run_ha
     room.say(2 * MS, CoordinatorInput::Close);
     room.hear(3 * MS, 3, WorkerInput::Tick);
     let ignored = |name: &str, why: &str| CoordinatorOutput::Ignored(name.to_owned(), why.to_owned());
-    let expected = [ignored("b", "another worker has this name"), ignored("late", "the run has its workers")];
+    let taken = "another worker has this name: give it another one with --name";
+    let expected = [ignored("b", taken), ignored("late", "the run has its workers")];
     assert_eq!(std::mem::take(&mut room.said), expected);
     let named: Vec<&str> = room.coordinator.members().iter().map(|it| it.facts.name.as_str()).collect();
     assert_eq!(named, ["a", "b"], "numbered by name");

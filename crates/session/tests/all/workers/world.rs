@@ -5,8 +5,8 @@ use std::collections::BinaryHeap;
 use std::fmt::Write as _;
 
 use fleet::{
-    Coordinator, CoordinatorInput, CoordinatorOutput, Envelope, Flaw, RunRules, Share, SliceReader, SliceWriter,
-    ToCoordinator, ToWorker, Worker, WorkerFacts, WorkerInput, WorkerOutput, WorkerState,
+    Coordinator, CoordinatorInput, CoordinatorOutput, Envelope, Flaw, Outage, RunRules, Share, SliceReader,
+    SliceWriter, ToCoordinator, ToWorker, Worker, WorkerFacts, WorkerInput, WorkerOutput, WorkerState,
 };
 use measure::{Metric, Nanos, Phase, Slice, Time};
 use testkit::Random;
@@ -549,6 +549,11 @@ impl World {
     pub(crate) fn is_whole(&self) -> bool {
         let is_whole = |it: &Heard| it.has_ended && self.produced.get(&it.session) == Some(&it.slices);
         self.is_finished && self.coordinator.flaws().is_empty() && self.heard.iter().all(is_whole)
+    }
+
+    /// Why workers were lost, where it is none of theirs.
+    pub(crate) fn outage(&self) -> Option<Outage> {
+        self.coordinator.outage()
     }
 
     /// Workers that were lost.
