@@ -1,7 +1,7 @@
 import { expect, test, vi } from 'vitest';
-import type { LedgerSummary, RunView, ScenarioSummary } from '../src/core/view';
+import type { LedgerSummary, RunView } from '../src/core/view';
 import { account, program, windowHint } from '../src/sections/figures';
-import { scenarioTiles } from '../src/sections/scenario';
+import { inDrain } from '../src/sections/scenario';
 
 vi.mock('../src/sections/tile', () => ({ tile: (...cells: string[]) => cells.join(' | ') }));
 vi.mock('../src/core/dom', async (original) => ({
@@ -49,16 +49,8 @@ test('rates of a load that ended by itself are over the times that the hint name
 
 /** `25.0 requests/s` of 4 s stood above `200 answered`. */
 test('the tile of a probe says how many were answered in the drain', () => {
-  const of = { kind: 'http://h/', unit: 'requests', role: 'server', failures: [], completed: 200 };
-  const first = (rate: number): string => {
-    const probe = { ...of, rate, cpu_us_each: { broker: null, client: null } } as unknown as ScenarioSummary;
-    const none = { sent: { total: 0 }, received: { total: 0 }, programs: [] };
-    const figures = { measured_s: 4, scenarios: { probe }, ...none, cpu_cores: { broker: null, client: null } };
-    const run = { metrics: [], hardware: { cores: 2 }, figures } as unknown as RunView;
-    return scenarioTiles(run, 'probe', probe)[0] as unknown as string;
-  };
-  expect(first(25)).toContain(' | 200 answered (100 in the drain) | ');
-  expect(first(50)).toContain(' | 200 answered | ');
+  expect(inDrain(200, 25, 4)).toBe(' (100 in the drain)');
+  expect(inDrain(200, 50, 4)).toBe('');
 });
 
 /** Nothing named the file with the figures of a load that another program was. */

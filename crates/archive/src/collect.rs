@@ -465,11 +465,10 @@ fn doubts(parts: &[WorkerPart], latencies: &Recorder, text: fn(&Warning) -> Stri
     let mut told: Vec<(Warning, &str, usize)> = Vec::new();
     for part in parts {
         for warning in part.reader.record.warnings.iter().filter(is_own) {
-            let is_known = |it: &&mut (Warning, &str, usize)| it.0.code() == warning.code();
-            match told.iter_mut().find(is_known) {
-                Some(known) => known.2 += 1,
-                None if told.len() < MOST_TOLD => told.push((warning.clone(), part.of.name.as_str(), 0)),
-                None => {}
+            if let Some(known) = told.iter_mut().find(|it| it.0.code() == warning.code()) {
+                known.2 += 1;
+            } else if told.len() < MOST_TOLD {
+                told.push((warning.clone(), part.of.name.as_str(), 0));
             }
         }
     }

@@ -22,8 +22,8 @@
 //! said that it has them, and are handled once and in order ([`Envelope`]). A free worker that a coordinator does not
 //! answer stays free; one that was fenced calls again with a new session.
 //!
-//! A worker that records a broker's process carries nothing: it is ready, starts and leaves as the others do, and is not
-//! missed where it is lost.
+//! A worker that records a broker's process carries nothing: it is ready, starts and leaves as the others do, and is
+//! not missed where it is lost.
 //!
 //! **Lease.** A coordinator's messages return the stamp of the newest message that it has from that worker; the load
 //! goes on until that stamp + lease. Who was not heard for the lease has therefore already stopped.

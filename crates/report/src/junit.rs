@@ -24,7 +24,7 @@ enum CaseOutcome {
     Failed,
     /// The outcome is unknown, though it should be known.
     Broken,
-    /// No figure could be tested.
+    /// The measurement cannot tell.
     Skipped,
 }
 
@@ -208,7 +208,7 @@ fn cells(of: &ComparedMatrix) -> Vec<Case> {
     let cell = |cell: &ComparedCell| {
         let (told, outcome) = match &cell.comparison {
             Some(one) if one.is_worse() => (words::headline(one), CaseOutcome::Failed),
-            Some(one) if one.is_undecided() => (undecided(one), CaseOutcome::Broken),
+            Some(one) if one.is_undecided() => (undecided(one), CaseOutcome::Skipped),
             Some(one) => (words::headline(one), CaseOutcome::Passed),
             None => {
                 let why = cell.why_not.clone().unwrap_or_default();
@@ -253,7 +253,7 @@ fn figures(of: &Comparison) -> Vec<Case> {
             ),
             outcome: match figure.decision {
                 _ if figure.is_worse() => CaseOutcome::Failed,
-                Decision::Undecided => CaseOutcome::Broken,
+                Decision::Undecided => CaseOutcome::Skipped,
                 Decision::Changed | Decision::Negligible | Decision::Same => CaseOutcome::Passed,
             },
         }

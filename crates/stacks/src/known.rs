@@ -125,7 +125,7 @@ impl Profile {
         leaves
     }
 
-    /// Share of a pattern in the samples, where it is large enough; `own` says of each frame whether it is worth a look.
+    /// Share of a pattern in the samples, where it is large enough; `own` says of each frame whether it is looked at.
     fn share_of(&self, pattern: &KnownPattern, leaves: &[(u64, u64)], own: &[bool]) -> Option<PatternShare> {
         let mut callers: Vec<Option<Option<u32>>> = vec![None; self.stacks.len()];
         for chain in &pattern.chains {

@@ -26,8 +26,8 @@ const SECRET_KEYS: [&str; 6] = ["apikey", "accesskey", "accountkey", "encryption
 /// Variables of RabbitMQ, Erlang and the system, whose values are shown unless their names speak of secrets.
 const KNOWN_VARIABLES: [&str; 9] = ["RABBITMQ_", "ERL_", "ERTS_", "LANG", "LC_", "TZ", "PATH", "HOME", "USER"];
 
-/// Keys of the `broker` table that hold no secret; the others are hidden, misspelt ones among them. A test compares them
-/// with their types (`session/tests/all/keys`).
+/// Keys of the `broker` table that hold no secret; the others are hidden, misspelt ones among them. A test compares
+/// them with their types (`session/tests/all/keys`).
 const PUBLIC_BROKER_KEYS: &str = "kind root nodes node node-port data data-dir definitions patch memory-every plugins \
     schedulers tls allocation heartbeat frame-max send-buffer receive-buffer nagle user management-user ca cert key \
     cookie-file sni alpn insecure auth pid oauth2.client-id";

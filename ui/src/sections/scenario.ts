@@ -20,6 +20,12 @@ export function partColor(run: RunView, part: MetricInfo, dark: boolean): string
   return heatColor(0.3 + (0.7 * Math.max(0, at)) / Math.max(1, all.length - 1), dark);
 }
 
+/** One that was due at the phase's end may end behind it: the count has it, the rate has not. */
+export function inDrain(completed: number, rate: number, measured_s: number): string {
+  const late = Math.round(completed - rate * measured_s);
+  return late >= 2 && late > completed * 0.005 ? ` (${grouped(late)} in the drain)` : '';
+}
+
 /** How many operations, what became of them, and what each cost the broker. */
 export function scenarioTiles(run: RunView, name: string, scenario: ScenarioSummary): Tile[] {
   const { kind, unit, rate } = scenario;
@@ -34,9 +40,7 @@ export function scenarioTiles(run: RunView, name: string, scenario: ScenarioSumm
   // A URL says less than the name that somebody gave, and takes more room.
   const label = kind.includes('://') ? called(name) : kind;
   const completed = count(name, scenario, 'completed');
-  // One that was due at the phase's end may end behind it: the count has it, the rate has not.
-  const inDrain = Math.round(completed - rate * run.figures.measured_s);
-  const late = inDrain >= 2 && inDrain > completed * 0.005 ? ` (${grouped(inDrain)} in the drain)` : '';
+  const late = inDrain(completed, rate, run.figures.measured_s);
   const tiles = [
     tile(
       label,

@@ -194,7 +194,7 @@ fn run_json_is_replaced_as_a_whole() {
     assert_eq!(RunReader::open(&moved).unwrap().record.state, RunState::Complete);
 }
 
-/// Percentiles of a latency between machines are in no figure where the clocks are not known well enough: files keep it.
+/// A latency between machines is in no figure where the clocks are not known well enough: files keep it.
 #[test]
 fn a_latency_of_clocks_that_are_not_known_is_read_nowhere() {
     let (_runs, mut writer) = written(RunState::Complete);

@@ -140,7 +140,9 @@ fn check_console(text: &str, summary: &RunSummary) {
         let values: Vec<String> = values.map(|ns| Nanos(ns).to_string()).collect();
         // The mark of a percentile with few samples is no part of its value.
         let cells: Vec<&str> = shown[1..].iter().map(|cell| cell.trim_start_matches('~')).collect();
+        let (samples, cells) = cells.split_last().expect("cells");
         assert_eq!(cells, values, "{row:?}");
+        assert_eq!(samples.replace(',', ""), latency.count.to_string(), "{row:?}");
     }
 }
 

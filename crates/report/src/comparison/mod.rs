@@ -13,7 +13,7 @@ use crate::junit::comparison_junit;
 /// A form for CI servers and other programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ComparisonFormat {
-    /// JUnit XML: a test for each figure, or for each cell of a matrix. Undecided ones are errors, as in a run.
+    /// JUnit XML: a test for each figure, or for each cell of a matrix. Undecided ones are skipped, not passed.
     Junit,
     /// Markdown for a comment or the summary of a job.
     Markdown,

@@ -91,7 +91,7 @@ pub(super) fn latency_table<'a>(
         false => &["p50", "p90", "p99", "p99.9"],
     };
     let mut table = Table::of(&format!("{span}<|mean|{}|max|samples", names.join("|")));
-    table.drop = if has_p99_99 { &[1] } else { &[] };
+    table.drop = if has_p99_99 || !span.is_empty() { &[1] } else { &[] };
     // A live view has no line to spare.
     table.spaced = span.is_empty();
     for (metric, latency) in all {

@@ -220,6 +220,7 @@ fn a_load_waits_for_workers_that_record_and_misses_none_that_is_lost() {
         done: Vec::new(),
     };
     (0..3).for_each(|worker| room.hear(MS, worker, WorkerInput::Tick));
+    room.say(2 * MS, CoordinatorInput::Tick);
     room.say(2 * MS, CoordinatorInput::Close);
     let named: Vec<&str> = room.coordinator.members().iter().map(|it| it.facts.name.as_str()).collect();
     assert_eq!(named, ["load", "a", "b"], "who carries the load comes first");
