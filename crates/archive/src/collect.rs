@@ -591,7 +591,7 @@ mod tests {
             state,
             error,
             warnings: vec![coarse, Warning::new(Tier::Note, Finding::Interrupted { seconds: 1.0 })],
-            summary: Some(RunSummary { cpu_cores, ..RunSummary::default() }),
+            summary: Some(RunSummary { schema: RunSummary::SCHEMA.to_owned(), cpu_cores, ..RunSummary::default() }),
             ..RunRecord::default()
         };
         writer.write_record(&record);

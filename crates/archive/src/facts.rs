@@ -495,7 +495,7 @@ pub struct WorkerSummary {
     pub version: String,
     /// Cores that it may use.
     pub cores: u32,
-    /// What it had of the load; absent where that is not known.
+    /// Its part of the load; absent where that is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share: Option<WorkerShare>,
     /// How late its load started, beyond the wait for a core, in seconds; `None` where it did not start.

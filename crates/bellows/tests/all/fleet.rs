@@ -298,7 +298,7 @@ fn a_run_whose_coordinator_was_killed_is_collected_from_its_workers() {
     let other = run(dir, &["fleet", "collect", "other-1", "--from", &theirs[0]]);
     other.assert_error(1, &["is not of run other-1"]);
     let none = run(dir, &[&["fleet", "collect", "other-1"], &fleet.used()[..]].concat());
-    none.assert_error(1, &["nothing to collect of run \"other-1\"", name]);
+    none.assert_error(1, &["nothing to collect of run \"other-1\""]).says([name]);
     // By the folder that the coordinator left.
     let last = run(dir, &[&["fleet", "collect", "last"], &fleet.used()[..]].concat()).ok();
     last.prints(["of 2 workers, failed: "]).says(["the coordinator's own folder is left"]);

@@ -81,7 +81,7 @@ pub(crate) fn estimated_classes(unnamed: f64) -> Option<String> {
         .then(|| format!("estimated: {share} in unnamed functions; install debug symbols (Debian: -dbgsym packages)"))
 }
 
-/// The same of a summary, whose share is that of its largest functions alone where it has not all of them.
+/// Likewise of a summary, whose share is that of its largest functions alone where it has not all of them.
 pub(crate) fn estimated_summary(profile: &ProfileSummary) -> Option<String> {
     let told = estimated_classes(profile.unnamed_machine_share())?;
     let all: f64 = profile.top.iter().map(|it| it.self_share).sum();

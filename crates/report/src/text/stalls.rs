@@ -57,9 +57,17 @@ fn stopped(who: Stalled, target: &str) -> String {
     }
 }
 
-/// Text and remedy of a stall, with its known cause; `who` with the worker that it was, where it was one.
+/// Who stood still.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct StoodStill<'a> {
+    pub(super) who: Stalled,
+    /// The worker of a fleet that it was, where it was one.
+    pub(super) worker: Option<&'a str>,
+}
+
+/// Text and remedy of a stall, with its known cause.
 pub(super) fn stalled(
-    (who, worker): (Stalled, Option<&str>),
+    StoodStill { who, worker }: StoodStill<'_>,
     stood: &Stood,
     wait: StallWait,
     fault: Option<&str>,
@@ -146,10 +154,18 @@ mod tests {
     #[test]
     fn a_wait_that_is_not_known_is_no_wait_of_nothing() {
         let role = ScenarioRole::Broker;
-        let stall = |wait| stalled((Stalled::Broker, None), &Stood::default(), wait, None, "messages", role);
+        let stall = |wait| {
+            stalled(StoodStill { who: Stalled::Broker, worker: None }, &Stood::default(), wait, None, "messages", role)
+        };
         assert!(!stall(StallWait::None).0.contains("not known"));
-        let of_fleet =
-            stalled((Stalled::Generator, Some("m3")), &Stood::default(), StallWait::None, None, "messages", role);
+        let of_fleet = stalled(
+            StoodStill { who: Stalled::Generator, worker: Some("m3") },
+            &Stood::default(),
+            StallWait::None,
+            None,
+            "messages",
+            role,
+        );
         testkit::assert_begins(of_fleet.0, "worker m3 stood still at 0.0 s for ");
         let (text, advice) = stall(StallWait::Unknown);
         assert!(text.ends_with("it is not known whether its threads waited for a core"), "{text}");

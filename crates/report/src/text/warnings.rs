@@ -3,7 +3,7 @@
 use archive::{CoresUsed, FewSamples, Finding, MissedFaults, ProfileGap, SentOf, Tier, Warning};
 use measure::{Nanos, ScenarioRole};
 
-use super::stalls::{gone_away, one, stalled};
+use super::stalls::{StoodStill, gone_away, one, stalled};
 use super::{looks, words_of};
 use crate::numbers::{count, counted, nonzero, percent, rate, seconds};
 
@@ -120,7 +120,8 @@ fn text_and_remedy(w: &Warning) -> (String, &'static str) {
         ),
         Finding::TooFewCores { used } => too_few_cores(used, target),
         Finding::Stalled { who, stood, wait, worker, fault, unit } => {
-            stalled((*who, worker.as_deref()), stood, *wait, fault.as_deref(), unit, role(w))
+            let whose = StoodStill { who: *who, worker: worker.as_deref() };
+            stalled(whose, stood, *wait, fault.as_deref(), unit, role(w))
         }
         Finding::RateNotAchieved { unit, rates, not_begun, in_flight_limit } => {
             rate_not_achieved(unit, *rates, *not_begun, *in_flight_limit, target)
