@@ -1,7 +1,6 @@
 import { expect, test, vi } from 'vitest';
 import type { LedgerSummary, RunView } from '../src/core/view';
 import { account, program, windowHint } from '../src/sections/figures';
-import { inDrain } from '../src/sections/scenario';
 
 vi.mock('../src/sections/tile', () => ({ tile: (...cells: string[]) => cells.join(' | ') }));
 vi.mock('../src/core/dom', async (original) => ({
@@ -45,12 +44,6 @@ test('rates of a load that ended by itself are over the times that the hint name
     'the load ended by itself: sent in 0.014 s, received in 7.2 s, and rates are over these times; CPU is of the measured phase, 0.014 s',
   );
   expect(hint(null)).toContain('measured phase, 0 s');
-});
-
-/** `25.0 requests/s` of 4 s stood above `200 answered`. */
-test('the tile of a probe says how many were answered in the drain', () => {
-  expect(inDrain(200, 25, 4)).toBe(' (100 in the drain)');
-  expect(inDrain(200, 50, 4)).toBe('');
 });
 
 /** Nothing named the file with the figures of a load that another program was. */

@@ -9,6 +9,7 @@ import {
   durationTick,
   fittedName,
   grouped,
+  inDrain,
   megabytes,
   nameForms,
   offBy,
@@ -144,4 +145,10 @@ test('a value stays with its unit', () => {
   const text = 'sent 2,550,000 msg/s for 8 s; p99 1.28 ms, 12 % of 2 cores, 31 M in 3 steps';
   const kept = '2,550,000~msg/s for 8~s; p99 1.28~ms, 12~% of 2~cores, 31~M in 3 steps';
   expect(unbroken(text)).toBe(`sent ${kept.replaceAll('~', '\u00a0')}`);
+});
+
+/** `25.0 requests/s` of 4 s stood above `200 answered`. */
+test('the tile of a probe says how many were answered in the drain', () => {
+  expect(inDrain(200, 25, 4)).toBe(' (100 in the drain)');
+  expect(inDrain(200, 50, 4)).toBe('');
 });

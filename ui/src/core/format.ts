@@ -267,3 +267,9 @@ export function plural(count: number, one: string): string {
 /** The text with each value kept beside its unit: narrow screens break sentences at any blank. */
 export const unbroken = (text: string): string =>
   text.replace(/(\d) (?=(?:msg\/s|M|[nµm]?s|min|%|[kMG]?B|cores?)(?![\w/]))/gu, '$1\u00a0');
+
+/** One that was due at the phase's end may end behind it: the count has it, the rate has not. */
+export function inDrain(completed: number, rate: number, measured_s: number): string {
+  const late = Math.round(completed - rate * measured_s);
+  return late >= 2 && late > completed * 0.005 ? ` (${grouped(late)} in the drain)` : '';
+}

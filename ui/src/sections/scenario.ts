@@ -3,7 +3,7 @@
 import type { Line, PanelSpec } from '../charts/panel';
 import { type Column, called, count, type Slices, shortName, subject, whose } from '../core/data';
 import { h } from '../core/dom';
-import { bytes, bytesTick, counted, duration, durationTick, grouped, si, significant } from '../core/format';
+import { bytes, bytesTick, counted, duration, durationTick, grouped, inDrain, si, significant } from '../core/format';
 import { heatColor, type Palette } from '../core/theme';
 import type { MetricInfo, RunView, ScenarioSummary } from '../core/view';
 import { requirementLines } from './requirements';
@@ -18,12 +18,6 @@ export function partColor(run: RunView, part: MetricInfo, dark: boolean): string
   const all = parts(run, part.scenario);
   const at = all.findIndex((metric) => metric.key === part.key);
   return heatColor(0.3 + (0.7 * Math.max(0, at)) / Math.max(1, all.length - 1), dark);
-}
-
-/** One that was due at the phase's end may end behind it: the count has it, the rate has not. */
-export function inDrain(completed: number, rate: number, measured_s: number): string {
-  const late = Math.round(completed - rate * measured_s);
-  return late >= 2 && late > completed * 0.005 ? ` (${grouped(late)} in the drain)` : '';
 }
 
 /** How many operations, what became of them, and what each cost the broker. */
