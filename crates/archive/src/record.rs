@@ -334,6 +334,8 @@ const ON_DISK: &str = "on disk on one node";
 enum ProofKind {
     Unconfirmed,
     Confirms,
+    /// MQTT's quality of service 2.
+    Once,
     Commits,
     Replies,
 }
@@ -342,6 +344,8 @@ enum ProofKind {
 enum ConsumerProof {
     Auto,
     Acks,
+    /// MQTT's quality of service 2.
+    Once,
     Commits,
 }
 
@@ -367,7 +371,8 @@ impl DeliveryPromise {
             || is_any_alone(&self.consumers, &other.consumers, ConsumerProof::eq)
     }
 
-    /// `at-most-once`, `at-least-once`, `at-least-once-durable` or `transactional`: the weakest of its groups.
+    /// `at-most-once`, `at-least-once`, `at-least-once-durable`, `exactly-once` or `transactional`: the weakest of its
+    /// groups.
     pub fn guarantee(&self) -> &'static str {
         let any = |kind| self.producers.iter().any(|it| it.proof.kind == kind);
         let all = |is: fn(&ProducerProof) -> bool| {
@@ -380,6 +385,10 @@ impl DeliveryPromise {
             || self.consumers.len() == 1 && consumes(ConsumerProof::Commits)
         {
             "transactional"
+        } else if self.producers.iter().all(|it| it.proof.kind == ProofKind::Once)
+            && self.consumers.iter().all(|it| it.proof == ConsumerProof::Once)
+        {
+            "exactly-once"
         } else if all(|it| it.place != IN_MEMORY) {
             "at-least-once-durable"
         } else {
@@ -455,7 +464,8 @@ impl ProducerProof {
         }
         let kind = match number(load, "commit-every", 0) {
             _ if flag(load, "request-reply", false) => ProofKind::Replies,
-            0 if flag(load, "confirm", true) => ProofKind::Confirms,
+            0 if number(load, "qos", 1) == 2 => ProofKind::Once,
+            0 if number(load, "qos", 1) > 0 && flag(load, "confirm", true) => ProofKind::Confirms,
             0 => ProofKind::Unconfirmed,
             _ => ProofKind::Commits,
         };
@@ -477,7 +487,7 @@ impl ProducerProof {
 
     /// Whether acknowledgements mean the same, but for the number of nodes: without any, nothing tells places apart.
     fn is_like(&self, other: &Self) -> bool {
-        let has_place = matches!(self.kind, ProofKind::Confirms | ProofKind::Commits);
+        let has_place = matches!(self.kind, ProofKind::Confirms | ProofKind::Once | ProofKind::Commits);
         let are_of_one_node = [self.place, other.place].iter().all(|it| [IN_MEMORY, ON_DISK].contains(it));
         self.kind == other.kind && (!has_place || !are_of_one_node || self.place == other.place)
     }
@@ -487,6 +497,7 @@ impl ProducerProof {
         match self.kind {
             ProofKind::Unconfirmed => "producers get no acknowledgement".to_owned(),
             ProofKind::Confirms => format!("a confirm says that a message is {place}"),
+            ProofKind::Once => format!("a completed hand-over says that a message is {place}, once"),
             ProofKind::Commits => format!("a commit says that its messages are {place}"),
             ProofKind::Replies => "a consumer's reply acknowledges a request".to_owned(),
         }
@@ -500,6 +511,8 @@ impl ConsumerProof {
         }
         Some(match load.get("ack").and_then(Value::as_str) {
             Some("auto") => Self::Auto,
+            _ if number(load, "qos", 1) == 0 => Self::Auto,
+            _ if number(load, "qos", 1) == 2 => Self::Once,
             _ if number(load, "consumer-commit-every", 0) > 0 => Self::Commits,
             _ => Self::Acks,
         })
@@ -509,6 +522,7 @@ impl ConsumerProof {
         match self {
             Self::Auto => "a delivery counts as acknowledged once it is sent",
             Self::Acks => "consumers acknowledge deliveries",
+            Self::Once => "consumers take over deliveries once",
             Self::Commits => "consumers acknowledge in transactions",
         }
     }

@@ -11,10 +11,11 @@ macro_rules! files {
     };
 }
 
-const FILES: [(&str, &str); 18] = files! {
+const FILES: [(&str, &str); 22] = files! {
     "demo" "stream-publish" "stream-consume" "classic-in-out" "quorum-publish" "crash"
     "cluster-kill" "connection-churn" "churn-beside" "mgmt-api" "scrape-storm" "rated"
     "matched" "artemis-one-to-one" "artemis-rated" "artemis-durable-topics" "artemis-perf" "embedded"
+    "mqtt-fan-in" "mqtt-fan-out" "mqtt-shared" "mqtt-10000-connections"
 };
 
 /// A built-in experiment.

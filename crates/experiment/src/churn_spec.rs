@@ -20,13 +20,13 @@ flat_table! {
         /// The kind of object that is created and removed.
         "kind" kind: ChurnKind = ChurnKind::default(),
         /// The wire protocol; absent: AMQP 0.9.1, but 1.0 for sessions and links, with an `amqp10://` URL and with
-        /// `broker.kind = "artemis"`.
+        /// `broker.kind = "artemis"`, and MQTT with `mqtt://` and with `broker.kind = "mosquitto"`.
         "protocol" protocol: Option<Protocol> = None,
         /// Cycles per second, such as 200, 2k or 30/min; unthrottled if absent.
         "rate" rate: Option<Rate> = None,
         /// A rate that changes.
         "schedule" schedule: Option<ScheduleSpec> = None,
-        /// Messages per cycle; over AMQP 1.0 none.
+        /// Messages per cycle; over AMQP 0.9.1 alone.
         "messages" messages: u32 = 0,
         /// Bytes of each message, such as 100 or 4KiB.
         "message-size" message_size: Bytes = Bytes(100),
@@ -73,15 +73,21 @@ impl Experiment {
     fn churn_protocol(&self, spec: &ChurnSpec) -> Protocol {
         let by_url = self.broker.url.as_deref().and_then(Endpoint::protocol_of);
         let is_of_1_0 = matches!(spec.kind, ChurnKind::Sessions | ChurnKind::Links);
-        let is_amqp10 = is_of_1_0 || self.broker.kind == BrokerKind::Artemis;
-        spec.protocol.or(by_url).unwrap_or(if is_amqp10 { Protocol::Amqp10 } else { Protocol::Amqp091 })
+        let by_kind = match self.broker.kind {
+            BrokerKind::Artemis => Protocol::Amqp10,
+            BrokerKind::Mosquitto => Protocol::Mqtt,
+            _ if is_of_1_0 => Protocol::Amqp10,
+            _ => Protocol::Amqp091,
+        };
+        spec.protocol.or(by_url).unwrap_or(by_kind)
     }
 
     /// Checks for keys that do nothing beside churn, or exclude each other.
     pub(super) fn check_churn(&self) -> Result<(), Problem> {
         let Some(spec) = &self.churn else { return Ok(()) };
-        let is_fine = self.broker.kind != BrokerKind::Artemis || spec.protocol != Some(Protocol::Amqp091);
-        ensure(is_fine, "churn.protocol", ": ActiveMQ Artemis speaks AMQP 1.0, not 0.9.1", "leave it out")?;
+        if let Some(protocol) = spec.protocol {
+            self.broker.kind.check_speaks("churn.protocol", protocol)?;
+        }
         let unused = [
             ("until", self.until.is_some()),
             ("threads", self.threads > 1),

@@ -160,7 +160,9 @@ impl Experiment {
     /// Checks that the broker can have the faults, that they fit into the time, and that the load outlasts them.
     pub(super) fn check_faults(&self) -> Result<(), Problem> {
         match self.broker.kind {
-            BrokerKind::Rabbitmq | BrokerKind::Artemis => check_managed(&self.fault, self.broker.node_count())?,
+            BrokerKind::Rabbitmq | BrokerKind::Artemis | BrokerKind::Mosquitto => {
+                check_managed(&self.fault, self.broker.node_count())?;
+            }
             BrokerKind::Embedded => drop(embedded(&self.fault)?),
             BrokerKind::Attach if self.fault.is_empty() => {}
             BrokerKind::Attach => {

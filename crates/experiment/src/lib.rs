@@ -112,6 +112,8 @@ measure::named! {
         Rabbitmq = "rabbitmq",
         /// A disposable ActiveMQ Artemis is started.
         Artemis = "artemis",
+        /// A disposable mosquitto is started, which speaks MQTT.
+        Mosquitto = "mosquitto",
         /// The embedded broker is started as a child process.
         Embedded = "embedded",
         /// A running broker is used.
@@ -126,7 +128,7 @@ flat_table! {
         /// Where the broker comes from.
         "kind" kind: BrokerKind = BrokerKind::Rabbitmq,
         /// `rabbitmq`: a prefix or root directory, also of another release of Linux, to take it from instead of the
-        /// system's. `artemis`: its folder.
+        /// system's. `artemis`: its folder. `mosquitto`: a prefix with `sbin/mosquitto`, or the program.
         "root" root: Option<PathBuf> = None,
         /// `rabbitmq`: nodes that are started and joined to a cluster, at most 9; one where absent.
         "nodes" nodes: Option<u32> = None,
@@ -139,7 +141,8 @@ flat_table! {
         "definitions" definitions: Option<PathBuf> = None,
         /// `rabbitmq`: policies that are set before the load begins, such as for mirrored queues.
         "policy" policy: Vec<PolicySpec> = Vec::new(),
-        /// `rabbitmq`: settings for `rabbitmq.conf`, as tables or with dotted keys.
+        /// `rabbitmq`: settings for `rabbitmq.conf`, as tables or with dotted keys. `mosquitto`: for `mosquitto.conf`,
+        /// such as `max_inflight_messages`.
         "config" config: BTreeMap<String, toml::Value> = BTreeMap::new(),
         /// `rabbitmq`: text of `advanced.config`, Erlang terms.
         "advanced" advanced: Option<String> = None,
@@ -161,13 +164,13 @@ flat_table! {
         /// `rabbitmq`, `embedded`: connect over TLS, with certificates made for this run.
         "tls" tls: bool = false,
         /// `attach`: `amqp://user:password@host:port/vhost`, or `amqps://` for TLS; this machine where absent.
-        /// `amqp10://host:port` and `amqps10://` mean AMQP 1.0.
+        /// `amqp10://host:port` and `amqps10://` mean AMQP 1.0, `mqtt://` and `mqtts://` MQTT.
         "url" url: Option<String> = None,
         /// `attach`: further nodes of the same cluster, which share the connections.
         "further-urls" further_urls: Vec<String> = Vec::new(),
         /// `attach`: how connections are assigned to several nodes.
         "allocation" allocation: Allocation = Allocation::default(),
-        /// Seconds between two heartbeats; 0 takes the broker's, absent: 60.
+        /// Seconds between two heartbeats; 0 takes the broker's, absent: 60. MQTT: the keep-alive, of which 0 is none.
         "heartbeat" heartbeat: Option<u16> = None,
         /// Largest frame in bytes; absent: 131072.
         "frame-max" frame_max: Option<u32> = None,
@@ -346,13 +349,11 @@ impl Experiment {
     }
 
     fn resolved(mut self) -> Value {
-        let by_url: Vec<bool> = self.load.iter().map(|it| self.is_amqp10_by_url(it)).collect();
+        let by_url: Vec<_> = self.load.iter().map(|it| self.protocol_by_url(it)).collect();
         let is_attached = self.broker.kind == BrokerKind::Attach;
-        for (spec, is_amqp10) in self.load.iter_mut().zip(by_url) {
+        for (spec, by_url) in self.load.iter_mut().zip(by_url) {
             spec.max_pending = Some(spec.in_flight_window());
-            if is_attached && is_amqp10 {
-                spec.protocol.get_or_insert(load::Protocol::Amqp10);
-            }
+            spec.protocol = spec.protocol.or(by_url.filter(|_| is_attached));
         }
         without_nulls(serde_json::to_value(self).unwrap_or_default())
     }

@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use load::{AmqpDestination, Argument, Consumers, MessageProperties, Placement, Protocol, QueueHandling};
+use load::{
+    AmqpDestination, Argument, Consumers, MessageProperties, MqttOptions, MqttVersion, Placement, Protocol,
+    QueueHandling,
+};
 use measure::{Length, LengthRange, Rate};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -72,15 +75,23 @@ flat_table! {
         /// The load generator: bellows itself with messages, or another program.
         "kind" kind: LoadKind = LoadKind::Messages,
         /// The wire protocol of messages; absent: AMQP 0.9.1, but 1.0 with an `amqp10://` URL and with
-        /// `broker.kind = "artemis"`, which does not speak the other. RabbitMQ speaks 1.0 from version 4 on.
+        /// `broker.kind = "artemis"`, which does not speak the other, and MQTT with `mqtt://` and with
+        /// `broker.kind = "mosquitto"`. RabbitMQ speaks 1.0 from version 4 on.
         "protocol" protocol: Option<Protocol> = None,
         /// `kind = "command"`: a program and its arguments, one word each, which no shell reads. `{url}`, `{host}` and
         /// `{port}` stand for the broker's.
         "command" command: Vec<String> = Vec::new(),
-        /// `queue://NAME` or `topic://NAME`.
+        /// `queue://NAME` or `topic://NAME`; over MQTT topics, in which `%i` stands for the client's number.
         "destination" destination: String = "queue://bellows".to_owned(),
         /// Several destinations, instead of `destination`.
         "destinations" destinations: Vec<String> = Vec::new(),
+        /// MQTT, without producers: topic filters of the consumers, such as `sensors/#` or `$share/GROUP/sensors/+`,
+        /// instead of destinations.
+        "subscribe" subscribe: Vec<String> = Vec::new(),
+        /// Version of MQTT; 5 where absent.
+        "mqtt-version" mqtt_version: MqttVersion = MqttVersion::default(),
+        /// How MQTT is spoken.
+        mqtt: MqttOptions = MqttOptions::default(),
         /// Destinations per name; above 1 they are called NAME0, NAME1, …
         "num-destinations" num_destinations: usize = 1,
         /// The destinations' queues, and the exchange in front of them. Topics' are never durable.
@@ -162,6 +173,8 @@ flat_table! {
         "resend" resend: bool = false,
     }
     inside {
+        "qos" => mqtt.qos,
+        "retain" => mqtt.retain,
         "exchange" => queue.exchange,
         "routing-key" => queue.routing_key,
         "bind" => queue.bind,
@@ -194,7 +207,7 @@ flat_table! {
 }
 
 impl FlatTable for LoadSpec {
-    const SPARSE: &'static [&'static str] = &["resend", "place"];
+    const SPARSE: &'static [&'static str] = &["resend", "place", "mqtt-version", "retain"];
 
     /// A program has no keys of messages.
     fn writes(&self, key: &str) -> bool {
@@ -207,6 +220,14 @@ impl LoadSpec {
     pub fn in_flight_window(&self) -> u32 {
         let is_open_loop = self.rate.is_some() || self.schedule.is_some();
         self.max_pending.unwrap_or(if is_open_loop { 1_000 } else { 1 })
+    }
+
+    /// The texts of its destinations, or of its topic filters, which are topics.
+    pub fn destination_names(&self) -> Vec<String> {
+        if !self.subscribe.is_empty() {
+            return self.subscribe.iter().map(|filter| format!("topic://{filter}")).collect();
+        }
+        if self.destinations.is_empty() { vec![self.destination.clone()] } else { self.destinations.clone() }
     }
 
     /// Whether the group sends.

@@ -25,12 +25,15 @@ impl Experiment {
             .map(|(i, spec)| {
                 let own = self.own_endpoint(spec).map_err(|e| e.about("url").in_group(i))?;
                 let mut further = if own.is_some() { Vec::new() } else { further.clone() };
-                further.iter_mut().for_each(|node| node.protocol = self.protocol_of(spec));
+                let protocol = self.protocol_of(spec);
+                for node in &mut further {
+                    (node.protocol, node.connection.mqtt_version) = (protocol, spec.mqtt_version);
+                }
                 let mut first = own.unwrap_or_else(|| endpoint.clone());
                 first.token.clone_from(&endpoint.token);
-                first.protocol = self.protocol_of(spec);
+                (first.protocol, first.connection.mqtt_version) = (protocol, spec.mqtt_version);
                 let group = group(spec, first, run_id).map_err(|e| e.in_group(i))?;
-                Ok(Group { further, protocol: self.protocol_of(spec), allocation: self.broker.allocation, ..group })
+                Ok(Group { further, allocation: self.broker.allocation, ..group })
             })
             .collect::<Result<_, load::Error>>()?;
         Ok(Plan {
@@ -50,22 +53,24 @@ impl Experiment {
     pub fn protocol_of(&self, spec: &LoadSpec) -> Protocol {
         spec.protocol.unwrap_or(match self.broker.kind {
             BrokerKind::Artemis => Protocol::Amqp10,
-            BrokerKind::Attach if self.is_amqp10_by_url(spec) => Protocol::Amqp10,
-            BrokerKind::Attach | BrokerKind::Embedded | BrokerKind::Rabbitmq => Protocol::Amqp091,
+            BrokerKind::Mosquitto => Protocol::Mqtt,
+            BrokerKind::Attach => self.protocol_by_url(spec).unwrap_or_default(),
+            BrokerKind::Embedded | BrokerKind::Rabbitmq => Protocol::Amqp091,
         })
     }
 
-    /// Whether a URL that a load connects to says `amqp10://`.
-    pub(super) fn is_amqp10_by_url(&self, spec: &LoadSpec) -> bool {
+    /// The protocol that a URL says which a load connects to, as `amqp10://` does.
+    pub(super) fn protocol_by_url(&self, spec: &LoadSpec) -> Option<Protocol> {
         let shared = self.broker.url.iter().chain(&self.broker.further_urls).filter(|_| spec.url.is_none());
-        spec.url.iter().chain(shared).any(|url| Endpoint::protocol_of(url) == Some(Protocol::Amqp10))
+        spec.url.iter().chain(shared).find_map(|url| Endpoint::protocol_of(url))
     }
 }
 
 fn group(spec: &LoadSpec, endpoint: Endpoint, run_id: u32) -> Result<Group, load::Error> {
     Ok(Group {
+        protocol: endpoint.protocol,
         endpoint,
-        protocol: Protocol::default(),
+        mqtt: spec.mqtt,
         further: Vec::new(),
         allocation: Allocation::default(),
         begins_on: begins_on(spec),
@@ -109,7 +114,7 @@ fn producers(spec: &LoadSpec) -> Result<Producers, load::Error> {
 fn guarantee(spec: &LoadSpec) -> Guarantee {
     match spec.commit_every {
         _ if spec.request_reply => Guarantee::Replies,
-        0 if spec.confirm => Guarantee::Confirms,
+        0 if spec.confirm && spec.mqtt.qos != Some(0) => Guarantee::Confirms,
         0 => Guarantee::Unconfirmed,
         messages => Guarantee::Commits(messages),
     }
@@ -173,10 +178,9 @@ fn destinations(spec: &LoadSpec) -> Result<Vec<Destination>, load::Error> {
         },
         ..parsed
     };
-    let alone = std::slice::from_ref(&spec.destination);
-    let texts = if spec.destinations.is_empty() { alone } else { &spec.destinations };
+    let texts = spec.destination_names();
     let mut all = Vec::with_capacity(texts.len() * spec.num_destinations);
-    for text in texts {
+    for text in &texts {
         let first = Destination::parse(text).map_err(|e| e.about("destination"));
         let first = furnished(first?);
         let numbered = |i: usize| Destination { name: format!("{}{i}", first.name), ..first.clone() };

@@ -76,9 +76,9 @@ impl BrokerSpec {
     fn is_secured(&self) -> bool {
         match self.kind {
             BrokerKind::Rabbitmq | BrokerKind::Embedded => self.tls,
-            BrokerKind::Artemis => false,
+            BrokerKind::Artemis | BrokerKind::Mosquitto => false,
             BrokerKind::Attach => {
-                let schemes = ["amqps://", "amqps10://"];
+                let schemes = ["amqps://", "amqps10://", "mqtts://"];
                 self.url.as_deref().is_some_and(|url| schemes.iter().any(|it| url.starts_with(it)))
             }
         }
@@ -100,8 +100,8 @@ impl BrokerSpec {
         };
         if let Some(key) = KEYS.iter().find(|key| given.contains_key(**key) && is_in_vain(key)) {
             let help = match self.kind {
-                BrokerKind::Attach => "write the URL with amqps://, or leave it out",
-                BrokerKind::Artemis => "leave it out: a managed Artemis has no TLS",
+                BrokerKind::Attach => "write the URL with amqps:// or mqtts://, or leave it out",
+                BrokerKind::Artemis | BrokerKind::Mosquitto => "leave it out: a managed one of this kind has no TLS",
                 BrokerKind::Rabbitmq | BrokerKind::Embedded => "set broker.tls = true, or leave it out",
             };
             return Err(wrong(format!("broker.{key}"), " has no effect without TLS", help));
@@ -125,7 +125,7 @@ impl BrokerSpec {
         const URI: &str = "broker.oauth2.uri";
         let uri = &oauth2.uri;
         match self.kind {
-            BrokerKind::Embedded | BrokerKind::Artemis => {
+            BrokerKind::Embedded | BrokerKind::Artemis | BrokerKind::Mosquitto => {
                 let why = format!(" has no effect on kind = {:?}, which knows no tokens", self.kind.name());
                 Err(wrong(TABLE, why, "leave it out, or set broker.kind = \"rabbitmq\""))
             }

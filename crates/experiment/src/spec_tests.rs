@@ -455,7 +455,7 @@ fn options_that_a_started_broker_does_not_have_are_refused_before_it_starts() {
     testkit::assert_has(refused(&selects), ["x.toml:7", "selectors of queues"]);
     let taken = [format!("{selects}queue-type = 'stream'\n"), format!("{artemis}selector = 'a = 1'\n")];
     assert_eq!(taken.map(|it| refused(&it)), [""; 2]);
-    testkit::assert_has(refused("[[load]]\nselector = 'a = 1'\n"), ["x.toml:2", "AMQP 0.9.1 has no selectors"]);
+    testkit::assert_has(refused("[[load]]\nselector = 'a = 1'\n"), ["x.toml:2", "only AMQP 1.0 has selectors"]);
     let commits = "commit-every = 5\nconsumer-commit-every = 5\n";
     let text = refused(&format!("{topic}destinations = ['queue://q']\n{commits}"));
     assert!(text.contains("x.toml:7") && text.contains("has transactions over AMQP 1.0"), "{text}");
@@ -566,4 +566,39 @@ fn the_matched_experiment_is_of_either_protocol() {
     assert_eq!(load.in_flight_window(), u32::from(load.consumers.prefetch));
     // The report tells the limit from what is archived.
     assert!(matched.to_json()["broker"]["advanced"].as_str().is_some_and(|it| it.contains("{max_link_credit, 400}")));
+}
+
+/// A wildcard has no place where messages are published, and each protocol's keys have none with another.
+#[test]
+fn mqtt_is_asked_for_by_kind_url_or_key_and_refused_where_it_is_not_spoken() {
+    let mosquitto = "[broker]\nkind = 'mosquitto'\n";
+    let attached = "[broker]\nkind = 'attach'\nurl = 'mqtt://h'\n";
+    for head in [mosquitto, attached] {
+        let both = read(&format!(
+            "{head}[[load]]\nproducers = 0\nsubscribe = ['a/#', 'b']\nqos = 2\n[[load]]\nconsumers = 0\n\
+             destination = 'topic://a/%i'\nqos = 0\nmqtt-version = '3.1.1'\n"
+        ));
+        assert_eq!(both.protocol_of(&both.load[0]), load::Protocol::Mqtt);
+        let plan = both.plan(&both.endpoint().unwrap(), 0).unwrap();
+        let names: Vec<String> = plan.groups.iter().flat_map(|it| &it.destinations).map(ToString::to_string).collect();
+        assert_eq!(names, ["topic://a/#", "topic://b", "topic://a/%i"]);
+        let found = plan.groups.iter().map(|it| (it.producers.guarantee, it.endpoint.connection.mqtt_version));
+        let (confirms, none) = (load::Guarantee::Confirms, load::Guarantee::Unconfirmed);
+        assert_eq!(found.collect::<Vec<_>>(), [(confirms, load::MqttVersion::V5), (none, load::MqttVersion::V311)]);
+        assert!(both.validate().is_ok());
+    }
+    for (text, parts) in [
+        ("[broker]\nkind = 'rabbitmq'\n[[load]]\nprotocol = 'mqtt'\n", ["does not speak it", "mosquitto"]),
+        ("[broker]\nkind = 'mosquitto'\n[[load]]\nprotocol = 'amqp10'\n", ["does not speak it", "another broker.kind"]),
+        ("[broker]\nkind = 'embedded'\n[[load]]\nqos = 1\n", ["no effect without MQTT", "protocol mqtt"]),
+        ("[broker]\nkind = 'mosquitto'\n[[load]]\nsubscribe = ['a']\n", ["filters have none", "producers = 0"]),
+        ("[broker]\nkind = 'mosquitto'\n[[load]]\ndestination = 'topic://a/+'\n", ["has a wildcard", "subscribe"]),
+        (
+            "[broker]\nkind = 'mosquitto'\n[[load]]\nconfirm = false\nqos = 1\n",
+            ["has acknowledgements", "one of the two"],
+        ),
+    ] {
+        let text = read(text).validate().unwrap_err().problem().sentence();
+        testkit::assert_has(text, parts);
+    }
 }

@@ -135,14 +135,8 @@ impl Experiment {
         let numbered = spec.num_destinations;
         let why = format!(" = {numbered} is not between 1 and {MOST_DESTINATIONS}");
         ensure((1..=MOST_DESTINATIONS).contains(&numbered), "num-destinations", &why, "give a number that is")?;
-        let (is_embedded, is_0_9_1) =
-            (self.broker.kind == BrokerKind::Embedded, spec.protocol == Some(Protocol::Amqp091));
-        let is_fine = self.broker.kind != BrokerKind::Artemis || !is_0_9_1;
-        let help = "leave it out, or give \"amqp10\"";
-        ensure(is_fine, "protocol", ": ActiveMQ Artemis speaks AMQP 1.0, not 0.9.1", help)?;
-        let why = " = \"amqp091\", and the broker's URL says amqp10://";
-        let help = "leave it out, or write amqp:// in the URL";
-        ensure(!is_0_9_1 || !self.is_amqp10_by_url(spec), "protocol", why, help)?;
+        let is_embedded = self.broker.kind == BrokerKind::Embedded;
+        self.check_protocol(place, spec)?;
         self.check_dialect(place, spec)?;
         let why = ": the embedded broker has no direct reply-to";
         ensure(!is_embedded || !spec.request_reply, "request-reply", why, "use broker.kind = \"rabbitmq\"")?;
@@ -152,6 +146,32 @@ impl Experiment {
         check_fill(place, spec)?;
         check_routing_key(place, spec)?;
         check_arrivals(place, spec)
+    }
+
+    /// Checks that broker and URL have the protocol, and that what is asked for belongs to it.
+    fn check_protocol(&self, place: &str, spec: &LoadSpec) -> Result<(), Problem> {
+        let key = format!("{place}.protocol");
+        let by_url = self.protocol_by_url(spec);
+        if let Some(protocol) = spec.protocol {
+            self.broker.kind.check_speaks(&key, protocol)?;
+            let named = by_url.unwrap_or(protocol);
+            let why = format!(" = {:?}, and the broker's URL says {}://", protocol.name(), named.name());
+            ensure(named == protocol, key, why, "leave it out, or write amqp:// in the URL")?;
+        }
+        let is_mqtt = self.protocol_of(spec) == Protocol::Mqtt;
+        let keys = ["subscribe", "qos", "mqtt-version", "retain"];
+        let given = given(spec);
+        if let Some(key) = keys.into_iter().find(|key| !is_mqtt && given.contains_key(*key)) {
+            let help = "leave it out, or load over MQTT: {protocol} mqtt, or mqtt:// in the URL";
+            return Err(wrong(format!("{place}.{key}"), " has no effect without MQTT", help));
+        }
+        let is_fine = spec.subscribe.is_empty() || !spec.has_producers();
+        let why = ": producers publish to a destination, and filters have none";
+        let help = "give subscribers a [[load]] of their own with producers = 0 (`bellows client` does)";
+        ensure(is_fine, format!("{place}.subscribe"), why, help)?;
+        let is_fine = spec.confirm || spec.mqtt.qos.is_none_or(|qos| qos == 0);
+        let why = " above 0 has acknowledgements, which {confirm} switches off";
+        ensure(is_fine, format!("{place}.qos"), why, "leave out one of the two")
     }
 
     /// Checks for what the broker that is to be started does not have over AMQP 1.0. Attached ones refuse it later.
@@ -342,6 +362,22 @@ fn check_arrivals(place: &str, spec: &LoadSpec) -> Result<(), Problem> {
     }
 }
 
+impl BrokerKind {
+    /// Checks that a broker of this kind, as bellows starts it, speaks a protocol.
+    pub(super) fn check_speaks(self, key: &str, protocol: Protocol) -> Result<(), Problem> {
+        let (speaks, help) = match self {
+            Self::Artemis => (protocol != Protocol::Amqp091, "leave it out, or give \"amqp10\" or \"mqtt\""),
+            Self::Mosquitto => (protocol == Protocol::Mqtt, "leave it out, or choose another broker.kind"),
+            Self::Rabbitmq | Self::Embedded => {
+                (protocol != Protocol::Mqtt, "leave it out, or set broker.kind = \"mosquitto\"")
+            }
+            Self::Attach => (true, ""),
+        };
+        let why = format!(" = {:?}: a managed {} does not speak it", protocol.name(), self.name());
+        ensure(speaks, key, why, help)
+    }
+}
+
 impl BrokerSpec {
     fn check(&self) -> Result<(), Problem> {
         self.check_kind()?;
@@ -365,7 +401,7 @@ impl BrokerSpec {
         match self.kind {
             BrokerKind::Rabbitmq => true,
             BrokerKind::Attach => self.management.is_some(),
-            BrokerKind::Artemis | BrokerKind::Embedded => false,
+            BrokerKind::Artemis | BrokerKind::Embedded | BrokerKind::Mosquitto => false,
         }
     }
 
@@ -374,7 +410,7 @@ impl BrokerSpec {
         match self.kind {
             BrokerKind::Rabbitmq => true,
             BrokerKind::Attach => self.node.is_some(),
-            BrokerKind::Artemis | BrokerKind::Embedded => false,
+            BrokerKind::Artemis | BrokerKind::Embedded | BrokerKind::Mosquitto => false,
         }
     }
 
@@ -418,21 +454,19 @@ impl BrokerSpec {
 
     /// Checks for keys that another kind of broker would need, which would be silently without effect.
     fn check_kind(&self) -> Result<(), Problem> {
-        use BrokerKind::{Artemis, Attach, Rabbitmq};
-        const KEYS: [(BrokerKind, &str); 3] = [
-            (Attach, "url further-urls user password pid node node-port cookie-file management management-user"),
-            (Artemis, "java-args"),
-            (
-                Rabbitmq,
-                "config nodes data data-dir definitions policy advanced plugins schedulers erlang-args patch env",
-            ),
+        use BrokerKind::{Artemis, Attach, Mosquitto, Rabbitmq};
+        const KEYS: [(&[BrokerKind], &str); 4] = [
+            (&[Attach], "url further-urls user password pid node node-port cookie-file management management-user"),
+            (&[Artemis], "java-args"),
+            (&[Rabbitmq, Mosquitto], "config"),
+            (&[Rabbitmq], "nodes data data-dir definitions policy advanced plugins schedulers erlang-args patch env"),
         ];
         let why = format!(" has no effect on kind = {:?}", self.kind.name());
-        let has_root = self.root.is_none() || [Rabbitmq, Artemis].contains(&self.kind);
+        let has_root = self.root.is_none() || [Rabbitmq, Artemis, Mosquitto].contains(&self.kind);
         ensure(has_root, "broker.root", &why, "leave it out, or set broker.kind = \"rabbitmq\"")?;
         let given = given(self);
-        let others = KEYS.iter().filter(|(needed, _)| self.kind != *needed);
-        let mut others = others.flat_map(|(needed, keys)| keys.split(' ').map(move |key| (needed, key)));
+        let others = KEYS.iter().filter(|(needed, _)| !needed.contains(&self.kind));
+        let mut others = others.flat_map(|(needed, keys)| keys.split(' ').map(move |key| (needed[0], key)));
         others.find(|(_, key)| given.contains_key(*key)).map_or(Ok(()), |(needed, key)| {
             let help = format!("leave it out, or set broker.kind = {:?}", needed.name());
             Err(wrong(format!("broker.{key}"), why, help))

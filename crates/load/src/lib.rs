@@ -22,10 +22,10 @@ pub use phase_clock::{PhaseClock, SliceEnd, StartBarrier};
 pub use plan::{
     Ack, Allocation, AmqpConsumers, AmqpDestination, AmqpProducers, Argument, ArrivalProcess, ArrivalSchedule, Auth,
     Bodies, ConnectionSettings, Consumers, Declare, Destination, DestinationKind, Distribution, Endpoint, Error,
-    Exchange, Group, Guarantee, Json, LatencyStep, MessageProperties, Owed, OwnDestinations, Phases, Placement, Plan,
-    Producers, Protocol, QueueHandling, QueueType, RandomKeys, RateProfile, ReconnectPolicy, Refusal, Requested,
-    Resolver, SenderClock, ServiceTime, Share, SizeStep, Sizes, Spacing, Spin, StartDelay, Step, StopCondition,
-    StreamOffset, Subscription, Token, Trace, payload,
+    Exchange, Group, Guarantee, Json, LatencyStep, MessageProperties, MqttOptions, MqttVersion, Owed, OwnDestinations,
+    Phases, Placement, Plan, Producers, Protocol, QueueHandling, QueueType, RandomKeys, RateProfile, ReconnectPolicy,
+    Refusal, Requested, Resolver, SenderClock, ServiceTime, Share, SizeStep, Sizes, Spacing, Spin, StartDelay, Step,
+    StopCondition, StreamOffset, Subscription, Token, Trace, payload,
 };
 pub use report::{Censored, OperationTally, Outcome, PhaseTimes, ProgramEnd, RunEvent, Silence, Sink, SliceSink};
 pub use share_progress::ShareProgress;

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{AmqpDestination, Argument, Error, Group, QueueType, STREAM_OFFSET, StreamOffset};
+use super::{AmqpDestination, Argument, Error, Group, Protocol, QueueType, STREAM_OFFSET, StreamOffset};
 
 /// The exchange behind `topic://`.
 pub const TOPIC_EXCHANGE: &str = "amq.topic";
@@ -102,7 +102,8 @@ pub enum DestinationKind {
 }
 
 /// Named queues behind a topic, as JMS subscribers have them: made and bound before the load, and
-/// deleted after it, also where it fails. (An end at once leaves them.)
+/// deleted after it, also where it fails. (An end at once leaves them.) Over MQTT durable ones are sessions that
+/// outlast their connection.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct Subscription {
@@ -169,9 +170,10 @@ impl Group {
         }
     }
 
-    /// Queues that the subscriptions of this worker's consumers need, each with its topic.
+    /// Queues that the subscriptions of this worker's consumers need, each with its topic. MQTT has none.
     pub fn subscription_queues(&self) -> impl Iterator<Item = (String, &Destination)> {
-        self.consumers.subscription.as_ref().into_iter().flat_map(move |it| {
+        let subscription = self.consumers.subscription.as_ref().filter(|_| self.protocol != Protocol::Mqtt);
+        subscription.into_iter().flat_map(move |it| {
             let topics = self.consumed_destinations();
             topics
                 .filter(|(_, d)| d.kind == DestinationKind::Topic)
@@ -192,6 +194,7 @@ impl Group {
         let cause = "a subscription that is not durable is gone with its broker, and connections that \
              reconnect would find no queue";
         let refused = Error::invalid(cause, "ask for a durable subscription, or for no reconnect");
-        refused.about("subscription").unless(subscription.durable || self.reconnect.is_none())
+        let lasts = subscription.durable || self.protocol == Protocol::Mqtt;
+        refused.about("subscription").unless(lasts || self.reconnect.is_none())
     }
 }

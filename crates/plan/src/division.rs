@@ -247,10 +247,15 @@ fn goes_by_equal_keys(destination: &Destination) -> bool {
     let given = destination.amqp091.exchange.as_ref().map_or("direct", |exchange| exchange.kind.as_str());
     match (exchange, given) {
         ("" | "amq.direct", _) => true,
-        ("amq.topic", _) | (_, "topic") => !key.contains(['*', '#']),
+        ("amq.topic", _) | (_, "topic") => !is_pattern(key),
         ("amq.fanout" | "amq.headers" | "amq.match", _) => false,
         (_, kind) => kind == "direct",
     }
+}
+
+/// Whether a routing key, or a topic of MQTT, may stand for others.
+fn is_pattern(key: &str) -> bool {
+    key.contains(['*', '#', '+']) || key.contains("%i") || key.starts_with("$share/")
 }
 
 /// The least destination that is joined with this one.
@@ -311,6 +316,7 @@ mod tests {
         assert_eq!(parts_of(&[group(&["a", "b"], 1), group(&["c", "b", "topic://a"], 1)]), "01210");
         assert_eq!(parts_of(&[group(&["topic://a", "topic://b", "a::q", "c"], 1)]), "0102");
         assert_eq!(parts_of(&[group(&["topic://a", "topic://b.#", "c"], 1)]), "001");
+        assert_eq!(parts_of(&[group(&["topic://a/%i", "queue://c", "topic://a/+"], 1)]), "010");
         let exchange = |kind: &str, group: &mut Group| {
             for destination in &mut group.destinations[..3] {
                 destination.amqp091.exchange = Some(Exchange::new("x", kind));

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use transport::SocketOptions;
 use transport::tls::{ClientTls, Connector};
 
-use crate::{Error, Protocol};
+use crate::{Error, MqttVersion, Protocol};
 
 /// The largest frame requested: RabbitMQ's own limit.
 pub const FRAME_MAX: u32 = 131_072;
@@ -52,6 +52,8 @@ pub struct ConnectionSettings {
     pub heartbeat_s: u16,
     /// Largest frame in bytes, 4,096 to 131,072.
     pub frame_max: u32,
+    /// Version of MQTT, where it is that.
+    pub mqtt_version: MqttVersion,
     /// The TCP socket's options.
     pub socket: SocketOptions,
 }
@@ -59,7 +61,12 @@ pub struct ConnectionSettings {
 impl Default for ConnectionSettings {
     /// A heartbeat every 60 seconds, the largest frames that RabbitMQ takes, the system's buffers.
     fn default() -> Self {
-        Self { heartbeat_s: 60, frame_max: FRAME_MAX, socket: SocketOptions::default() }
+        Self {
+            heartbeat_s: 60,
+            frame_max: FRAME_MAX,
+            mqtt_version: MqttVersion::default(),
+            socket: SocketOptions::default(),
+        }
     }
 }
 
@@ -86,6 +93,8 @@ impl Endpoint {
     pub const DEFAULT_PORT: u16 = 5_672;
     /// The port of AMQP 0.9.1 over TLS.
     pub const DEFAULT_TLS_PORT: u16 = 5_671;
+    /// The port of MQTT, and of MQTT over TLS.
+    const MQTT_PORTS: [u16; 2] = [1_883, 8_883];
 
     /// `guest` at the virtual host `/` of this address.
     pub fn new(host: impl Into<String>, port: u16) -> Self {
@@ -117,7 +126,7 @@ impl Endpoint {
     /// Checks that a protocol has the login. Errors: [`Error::Invalid`].
     pub fn check_login(&self, protocol: Protocol) -> Result<(), Error> {
         let help = "choose another login, or AMQP 1.0: amqp10:// in the URL, or {protocol} amqp10";
-        let refused = Error::invalid("AMQP 0.9.1 has no login by SCRAM-SHA-256", help).about("broker.auth");
+        let refused = Error::invalid("only AMQP 1.0 has a login by SCRAM-SHA-256", help).about("broker.auth");
         refused.unless(self.auth != Auth::ScramSha256 || protocol == Protocol::Amqp10)
     }
 
@@ -150,8 +159,8 @@ const ARTEMIS_HELP: &str = "for ActiveMQ Artemis write amqp10:// (amqps10:// wit
 
 /// Reads `amqp://user:password@host:port/vhost`, or `amqps://` for TLS; everything but the host may be left out, and
 /// user, password and virtual host are percent-decoded. As RabbitMQ's clients do, no path or an
-/// empty one is the virtual host `/`, and `%2F` writes it out. With `amqp10://` and `amqps10://`, for AMQP 1.0, a path
-/// names a destination, which [`Endpoint::split_destination`] takes off.
+/// empty one is the virtual host `/`, and `%2F` writes it out. With `amqp10://` and `amqps10://`, for AMQP 1.0, and
+/// with `mqtt://` and `mqtts://` a path names a destination, which [`Endpoint::split_destination`] takes off.
 ///
 /// The login ends at the last `@`, whatever characters stand before it, unless that `@` is certainly of a virtual host
 /// or a destination: a password that somebody did not percent-encode may hold each of them, and must not be taken for
@@ -167,7 +176,11 @@ impl FromStr for Endpoint {
             return Err(unusable("options after its ? are not read", help));
         }
         let (host, port) = split_address(parts.address)?;
-        let default_port = if parts.secured { Self::DEFAULT_TLS_PORT } else { Self::DEFAULT_PORT };
+        let default_port = match parts.protocol {
+            Some(Protocol::Mqtt) => Self::MQTT_PORTS[usize::from(parts.secured)],
+            _ if parts.secured => Self::DEFAULT_TLS_PORT,
+            _ => Self::DEFAULT_PORT,
+        };
         let mut endpoint = Self::new(host, port.unwrap_or(default_port));
         endpoint.tls = parts.secured.then(ClientTls::default);
         endpoint.protocol = parts.protocol.unwrap_or_default();
@@ -189,9 +202,10 @@ impl FromStr for Endpoint {
 
 /// A URL that was taken apart, before anything is decoded.
 struct Parts<'a> {
-    /// The scheme is `amqps` or `amqps10`.
+    scheme: &'a str,
+    /// The scheme is one with TLS.
     secured: bool,
-    /// AMQP 1.0 with the schemes `amqp10` and `amqps10`; others leave it open.
+    /// The protocol that the scheme names; `amqp` and `amqps` leave it open.
     protocol: Option<Protocol>,
     /// The part before the `@` at which [`login_end`] finds its end.
     login: Option<&'a str>,
@@ -205,16 +219,13 @@ struct Parts<'a> {
 
 impl<'a> Parts<'a> {
     fn of(url: &'a str) -> Result<Self, Error> {
-        let (rest, secured, protocol) = match url.split_once("://") {
-            Some(("amqp", rest)) => (rest, false, None),
-            Some(("amqps", rest)) => (rest, true, None),
-            Some(("amqp10", rest)) => (rest, false, Some(Protocol::Amqp10)),
-            Some(("amqps10", rest)) => (rest, true, Some(Protocol::Amqp10)),
-            Some((scheme, _)) if is_scheme(scheme) => {
-                let help = if ["tcp", "ssl"].contains(&scheme) { ARTEMIS_HELP } else { HELP };
-                return Err(unusable(format!("its scheme {scheme:?} is not supported"), help));
+        let (scheme, rest) = url.split_once("://").unwrap_or_default();
+        let Some((scheme, secured, protocol)) = SCHEMES.into_iter().find(|(known, ..)| *known == scheme) else {
+            if !is_scheme(scheme) {
+                return Err(unusable("it has no scheme", HELP));
             }
-            _ => return Err(unusable("it has no scheme", HELP)),
+            let help = if ["tcp", "ssl"].contains(&scheme) { ARTEMIS_HELP } else { HELP };
+            return Err(unusable(format!("its scheme {scheme:?} is not supported"), help));
         };
         let (login, rest) = match login_end(rest, protocol.is_some())? {
             Some(at) => (rest.get(..at), rest.get(at + 1..).unwrap_or_default()),
@@ -224,41 +235,53 @@ impl<'a> Parts<'a> {
         let rest = if protocol.is_some() { rest } else { rest.split('#').next().unwrap_or_default() };
         let (rest, query) = rest.split_once('?').map_or((rest, None), |(rest, query)| (rest, Some(query)));
         let (address, path) = rest.split_once('/').unwrap_or((rest, ""));
-        Ok(Self { secured, protocol, login, address, path, query })
+        Ok(Self { scheme, secured, protocol, login, address, path, query })
     }
 }
 
+/// Schemes of brokers' URLs: whether with TLS, and the protocol that they name.
+const SCHEMES: [(&str, bool, Option<Protocol>); 6] = [
+    ("amqp", false, None),
+    ("amqps", true, None),
+    ("amqp10", false, Some(Protocol::Amqp10)),
+    ("amqps10", true, Some(Protocol::Amqp10)),
+    ("mqtt", false, Some(Protocol::Mqtt)),
+    ("mqtts", true, Some(Protocol::Mqtt)),
+];
+
 impl Endpoint {
-    /// As a URL with its password, for programs and not to be shown. They know `amqp` and `amqps` alone.
+    /// As a URL with its password, for programs and not to be shown. Of AMQP they know `amqp` and `amqps` alone.
     pub fn secret_url(&self) -> String {
         let password = percent_encoded(&self.password());
-        let plain = Self { protocol: Protocol::Amqp091, ..self.clone() };
+        let mut plain = self.clone();
+        if plain.protocol == Protocol::Amqp10 {
+            plain.protocol = Protocol::Amqp091;
+        }
         // The user's own @ is written as %40.
         plain.to_string().replacen('@', &format!(":{password}@"), 1)
     }
 
     /// Whether a text is a broker's URL by its scheme.
     pub fn is_url(text: &str) -> bool {
-        matches!(text.split_once("://"), Some(("amqp" | "amqps" | "amqp10" | "amqps10", _)))
+        text.split_once("://").is_some_and(|(scheme, _)| SCHEMES.iter().any(|(known, ..)| *known == scheme))
     }
 
-    /// The protocol of a URL's scheme: AMQP 1.0 with `amqp10://` and `amqps10://`; `None` where open, or no broker's.
+    /// The protocol that a URL's scheme names, as `amqp10://` does; `None` where open, or no broker's.
     pub fn protocol_of(url: &str) -> Option<Protocol> {
         Parts::of(url).ok()?.protocol
     }
 
     /// Takes the destination off `amqp10://HOST:PORT/DESTINATION`, percent-decoded: `queue://NAME`, `topic://NAME`, or
-    /// a bare name. Other broker URLs stay as they are, and have none. Errors: as of parsing an endpoint.
+    /// a bare name. URLs that name no protocol stay as they are, and have none. Errors: as of parsing an endpoint.
     pub fn split_destination(url: &str) -> Result<(String, Option<String>), Error> {
         let parts = Parts::of(url)?;
         if parts.protocol.is_none() || parts.path.is_empty() {
             return Ok((url.to_owned(), None));
         }
         let destination = decode(parts.path, "destination")?;
-        let scheme = if parts.secured { "amqps10" } else { "amqp10" };
         let login = parts.login.map_or_else(String::new, |login| format!("{login}@"));
         let query = parts.query.map_or_else(String::new, |query| format!("?{query}"));
-        Ok((format!("{scheme}://{login}{}{query}", parts.address), Some(destination)))
+        Ok((format!("{}://{login}{}{query}", parts.scheme, parts.address), Some(destination)))
     }
 
     /// A broker's URL without its password and options, and with its scheme. Errors: as of parsing an endpoint.
@@ -342,12 +365,17 @@ fn decode(text: &str, part: &str) -> Result<String, Error> {
     String::from_utf8(decoded).map_err(|_| unusable(format!("its {part} is not UTF-8"), HELP))
 }
 
-/// `amqp://user@host:port/vhost`, `amqps://`, `amqp10://` or `amqps10://`, without the password. The virtual host `/`
-/// is left out.
+/// `amqp://user@host:port/vhost`, or with another scheme, without the password. The virtual host `/` is left out.
 impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.tls.is_some() { "amqps" } else { "amqp" })?;
-        f.write_str(if self.protocol == Protocol::Amqp10 { "10://" } else { "://" })?;
+        f.write_str(match (self.protocol, self.tls.is_some()) {
+            (Protocol::Amqp091, false) => "amqp://",
+            (Protocol::Amqp091, true) => "amqps://",
+            (Protocol::Amqp10, false) => "amqp10://",
+            (Protocol::Amqp10, true) => "amqps10://",
+            (Protocol::Mqtt, false) => "mqtt://",
+            (Protocol::Mqtt, true) => "mqtts://",
+        })?;
         f.write_str(&percent_encoded(&self.user))?;
         let (open, close) = if self.host.contains(':') { ("[", "]") } else { ("", "") };
         write!(f, "@{open}{}{close}:{}/", self.host, self.port)?;
@@ -562,9 +590,13 @@ mod tests {
             "amqps://u@host:5671/",
             "amqp10://u@host:5672/",
             "amqps10://u@host:5671/",
+            "mqtt://u@host:1883/",
+            "mqtts://u@host:8883/",
         ] {
             assert_eq!(read(url).to_string(), url);
         }
+        assert_eq!((read("mqtt://h").port, read("mqtts://h").port), (1_883, 8_883));
+        assert_eq!(read("mqtt://u:p@h").secret_url(), "mqtt://u:p@h:1883/");
         assert_eq!(read("amqps10://u:p@host").secret_url(), "amqps://u:p@host:5671/", "other programs' scheme");
     }
 
@@ -578,9 +610,12 @@ mod tests {
                 (found.0.as_str(), found.1.as_deref()),
                 (address, Some(destination).filter(|it| !it.is_empty()))
             );
-            assert_eq!(read(address).tls.is_some(), url.starts_with("amqps"));
+            assert_eq!(read(address).tls.is_some(), url.starts_with("amqps") || url.starts_with("mqtts"));
             assert_eq!(Endpoint::public_url(url).unwrap(), shown);
-            assert_eq!(Endpoint::protocol_of(url), url.contains("10://").then_some(Protocol::Amqp10), "{url}");
+            let named = [("amqp10", Protocol::Amqp10), ("amqps10", Protocol::Amqp10), ("mqtt", Protocol::Mqtt)];
+            let scheme = url.split("://").next().unwrap();
+            let protocol = named.into_iter().find_map(|(known, protocol)| (known == scheme).then_some(protocol));
+            assert_eq!(Endpoint::protocol_of(url), protocol, "{url}");
         }
         assert!(Endpoint::split_destination("amqp10://h/%zz").is_err());
         assert_eq!(Endpoint::protocol_of("queue://amqp10"), None);

@@ -172,6 +172,9 @@ impl Error {
                 } else if detail.contains("it speaks AMQP 0-9-1") {
                     "use AMQP 0.9.1: leave out --protocol (in a [[load]]: protocol), and write amqp:// in place of \
                      amqp10:// or tcp://"
+                } else if endpoint.starts_with("mqtt") {
+                    "check host and port: 1883 is usual (mqtt://), 8883 with TLS (mqtts://); a broker without MQTT 5 \
+                     takes --mqtt-version 3.1.1 (in a [[load]]: mqtt-version); see the broker's log"
                 } else if endpoint.starts_with("amqp10") || endpoint.starts_with("amqps10") {
                     "check host and port: 5672 is usual (amqp10://), 5671 with TLS (amqps10://); see the broker's log"
                 } else {

@@ -7,6 +7,7 @@ mod destination;
 mod division;
 mod endpoint;
 mod error;
+mod mqtt;
 pub mod payload;
 mod producers;
 mod random;
@@ -30,6 +31,7 @@ pub use self::destination::{Destination, DestinationKind, Owed, Subscription, TO
 pub use self::division::{OwnDestinations, Placement, Share};
 pub use self::endpoint::{Auth, ConnectionSettings, Endpoint, FRAME_MAX, Resolver, Token};
 pub use self::error::Error;
+pub use self::mqtt::{MqttOptions, MqttVersion, client_destination, share_name};
 pub use self::producers::{Guarantee, Producers, RandomKeys, StartDelay};
 pub use self::random::Random;
 pub use self::schedule::{
@@ -55,6 +57,8 @@ measure::named! {
         Amqp091 = "amqp091",
         /// AMQP 1.0: RabbitMQ from version 4 on, ActiveMQ Artemis, the embedded broker.
         Amqp10 = "amqp10",
+        /// MQTT 5 and 3.1.1: mosquitto, ActiveMQ Artemis, and others that run already.
+        Mqtt = "mqtt",
     }
 }
 
@@ -165,6 +169,8 @@ pub struct Group {
     pub endpoint: Endpoint,
     /// The protocol that they speak.
     pub protocol: Protocol,
+    /// How they speak it, where it is MQTT.
+    pub mqtt: MqttOptions,
     /// Further nodes of the same cluster.
     pub further: Vec<Endpoint>,
     /// How connections are assigned to the nodes, where there are several.
@@ -225,6 +231,7 @@ impl Group {
         Self {
             endpoint,
             protocol: Protocol::default(),
+            mqtt: MqttOptions::default(),
             further: Vec::new(),
             allocation: Allocation::default(),
             begins_on: Vec::new(),
@@ -438,7 +445,7 @@ impl Group {
             return Ok(());
         };
         let help = "leave {selector} out, or load with {protocol} amqp10";
-        let refused = Error::invalid("AMQP 0.9.1 has no selectors", help).about("selector");
+        let refused = Error::invalid("only AMQP 1.0 has selectors", help).about("selector");
         refused.unless(self.protocol == Protocol::Amqp10)?;
         let len = selector.len();
         let cause = format!("a selector of {} is not between 1 and {LONGEST_SELECTOR}", counted(len as u64, "byte"));
@@ -452,6 +459,7 @@ impl Group {
             self.producers.validate_resend(self.reconnect.is_some())?;
         }
         self.validate_sources()?;
+        mqtt::validate(self)?;
         self.validate_subscription()?;
         self.validate_exclusive()?;
         if self.consumer_count() > 0 {

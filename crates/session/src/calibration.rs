@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::{fs, io};
 
 use archive::{Capacity, data_folder};
-use load::{Guarantee, Plan, Sizes};
+use load::{Guarantee, Plan, Protocol, Sizes};
 use measure::counted;
 use serde::{Deserialize, Serialize};
 
@@ -198,7 +198,8 @@ impl Calibration {
         let settings = &producing.producers;
         let Sizes::Fixed(size) = settings.sizes else { return None };
         let confirms = match settings.guarantee {
-            _ if plan.is_closed_loop() => return None,
+            // It is that of AMQP.
+            _ if plan.is_closed_loop() || producing.protocol == Protocol::Mqtt => return None,
             Guarantee::Unconfirmed => false,
             Guarantee::Confirms => true,
             Guarantee::Commits(_) | Guarantee::Replies => return None,

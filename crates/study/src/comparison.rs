@@ -275,7 +275,7 @@ fn promises(a: &[RunRecord], b: &[RunRecord]) -> Option<String> {
 fn unlike_windows(a: &[RunRecord], b: &[RunRecord]) -> Option<String> {
     let sides = [&a.first()?.experiment, &b.first()?.experiment];
     let loads = sides.map(|it| it.get("load").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default());
-    let protocols = loads.map(|all| all.iter().map(is_amqp10).collect::<Vec<_>>());
+    let protocols = loads.map(|all| all.iter().map(protocol).collect::<Vec<_>>());
     let windows = loads.map(|all| all.iter().map(windows_of).collect::<Option<Vec<_>>>());
     let is_rated = loads.iter().all(|all| all.iter().all(|load| load.get("rate").is_some_and(|it| !it.is_null())));
     let sets_credit = |of: &Value| {
@@ -286,8 +286,8 @@ fn unlike_windows(a: &[RunRecord], b: &[RunRecord]) -> Option<String> {
     (protocols[0] != protocols[1] && !is_rated && !are_alike).then(|| UNLIKE_WINDOWS.to_owned())
 }
 
-fn is_amqp10(load: &Value) -> bool {
-    load.get("protocol").and_then(Value::as_str) == Some("amqp10")
+fn protocol(load: &Value) -> &str {
+    load.get("protocol").and_then(Value::as_str).unwrap_or(PROTOCOL)
 }
 
 /// Limits of a load's messages in flight, to and from the broker; `None` where the broker's may be lower.

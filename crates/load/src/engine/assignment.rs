@@ -15,8 +15,8 @@ use super::spec::{ClientSpec, Cluster, ParticipantKind, ParticipantSpec};
 use super::unique_properties::{RoutingKeyGenerator, UniqueProperties};
 use crate::protocol::{BodyLengths, Connection, ConnectionSpec, Outgoing, queue_of};
 use crate::resolve::Nodes;
-use crate::{Allocation, ArrivalProcess, Destination, DestinationKind, Error, Group, Plan};
-use plan::{Producers, Random, Stock, share};
+use crate::{Allocation, ArrivalProcess, Destination, DestinationKind, Error, Group, Plan, Protocol};
+use plan::{Producers, Random, Stock, client_destination, share, share_name};
 
 /// All clients' buffers may take twice this many bytes before they are needed. With many clients
 /// each has less to keep at a time; what goes beyond its share grows when it is needed.
@@ -166,7 +166,7 @@ fn consumers<C: Connection>(
     budgets.extend(budget.clone());
     let mut participants = Vec::new();
     for n in group.known_among(group.consumer_count()) {
-        let destination = &group.destinations[n % group.destinations.len()];
+        let destination = client_destination(group, n);
         let delay = delay_of_consumer(group, n);
         let channel = C::consumer(group, n, delay > Nanos::ZERO)?;
         let kind = ParticipantKind::Consumer(ConsumerSpec {
@@ -188,14 +188,9 @@ fn consumers<C: Connection>(
             recipient: 0,
             is_counted: false,
             most_unacked: wanted.most_unacked(),
-            owed: group.owed(destination, delay > Nanos::ZERO),
+            owed: group.owed(&destination, delay > Nanos::ZERO),
         });
-        let participant = ParticipantSpec {
-            kind,
-            destination: destination.clone(),
-            share: share_of(group, n),
-            queue: queue_of(group, n),
-        };
+        let participant = ParticipantSpec { kind, share: share_of(group, n), queue: queue_of(group, n), destination };
         participants.push((n, channel, participant));
     }
     let connections = group.consumer_connections();
@@ -213,6 +208,10 @@ fn delay_of_consumer(group: &Group, n: usize) -> Nanos {
 
 /// Which subscription a group's `n`-th consumer has, where others may have it too.
 fn share_of(group: &Group, n: usize) -> Option<String> {
+    let shared = client_destination(group, n).name;
+    if group.protocol == Protocol::Mqtt && share_name(&shared).is_some() {
+        return Some(shared);
+    }
     let subscription = group.consumers.subscription.as_ref()?;
     let destinations = group.destinations.len();
     let topic = &group.destinations[n % destinations].name;
@@ -311,7 +310,7 @@ fn producers<C: Connection>(
     let (stock, bodies) = bodies_of(wanted);
     let mut participants = Vec::new();
     for at in group.known_among(group.producer_count()) {
-        let (position, destination) = (at as u64, &group.destinations[at % group.destinations.len()]);
+        let (position, destination) = (at as u64, client_destination(group, at));
         let id = first_id + position as u32;
         let keys = wanted.random_keys.map(|keys| RoutingKeyGenerator::new(keys, id));
         let unique_properties = UniqueProperties::new(wanted, plan.run_id, id, wall_offset);
@@ -320,7 +319,7 @@ fn producers<C: Connection>(
             unique.make_room(&mut properties);
         }
         let outgoing = Outgoing { routing_key: keys.as_ref().map(|keys| keys.first()), properties, bodies };
-        let channel = C::producer(group, destination, outgoing)?;
+        let channel = C::producer(group, &destination, outgoing)?;
         let kind = ParticipantKind::Producer(ProducerSpec {
             id,
             run_id: plan.run_id,
@@ -341,7 +340,7 @@ fn producers<C: Connection>(
             expected_deliveries: 0,
             bitmap: None,
         });
-        let participant = ParticipantSpec { kind, destination: destination.clone(), share: None, queue: None };
+        let participant = ParticipantSpec { kind, destination, share: None, queue: None };
         participants.push((at, channel, participant));
     }
     let (all, connections) = (group.producer_count(), wanted.connections);

@@ -1,13 +1,18 @@
 //! Loads of one run over several protocols: a connection is of its group's. Ledger and latencies go across, as messages
 //! do at a broker that speaks all of them. Queues are prepared and asked for in their group's, too.
 
-use measure::Time;
+use measure::{Nanos, Time};
+use transport::ConnectOptions;
 
 use super::amqp10::{LinkConnection, LinkHandle, LinkSpec};
 use super::amqp091::{AmqpConnection, ChannelHandle, ChannelSpec};
-use super::{Connection, ConnectionSpec, Event, Outgoing, Progress, Receiver, Reply, Sender, WireSizes};
+use super::mqtt::{MqttConnection, MqttHandle, MqttSpec};
+use super::{
+    Admin, Connection, ConnectionSpec, Event, Made, Outgoing, Progress, Receiver, Reply, Sender, Server, WireSizes,
+};
+use crate::control::Interruption;
 use crate::failure::Stage;
-use crate::{Destination, Endpoint, Environment, Error, Group, Protocol};
+use crate::{Control, Destination, Endpoint, Environment, Error, Group, Protocol};
 use plan::payload::FULL_LEN;
 
 /// Purpose of a client, in its group's protocol.
@@ -15,18 +20,28 @@ use plan::payload::FULL_LEN;
 pub(crate) enum MixedSpec {
     Amqp091(Box<ChannelSpec>),
     Amqp10(Box<LinkSpec>),
+    Mqtt(MqttSpec),
 }
 
 /// A connection whose clients, all of one group, speak that group's protocol.
 pub(crate) enum MixedConnection {
     Amqp091(Box<AmqpConnection>),
     Amqp10(Box<LinkConnection>),
+    Mqtt(Box<MqttConnection>),
 }
 
 /// The way of one client to send or to settle.
 pub(crate) enum MixedHandle<'a> {
     Amqp091(ChannelHandle<'a>),
     Amqp10(LinkHandle<'a>),
+    Mqtt(MqttHandle<'a>),
+}
+
+/// The conversation beside a load, in its endpoint's protocol.
+pub(crate) enum MixedAdmin<'a, E: Environment> {
+    /// That of AMQP 1.0 knows the other.
+    Amqp(<LinkConnection as Connection>::Admin<'a, E>),
+    Mqtt(Box<<MqttConnection as Connection>::Admin<'a, E>>),
 }
 
 /// Does the same with whichever it is.
@@ -35,8 +50,63 @@ macro_rules! either {
         match $of {
             Self::Amqp091($it) => $does,
             Self::Amqp10($it) => $does,
+            Self::Mqtt($it) => $does,
         }
     };
+}
+
+macro_rules! admin {
+    ($of:expr, $it:ident => $does:expr) => {
+        match $of {
+            Self::Amqp($it) => $does,
+            Self::Mqtt($it) => $does,
+        }
+    };
+}
+
+impl<'a, E: Environment> Admin<'a, E> for MixedAdmin<'a, E> {
+    fn connect(
+        environment: &E,
+        endpoint: &Endpoint,
+        options: ConnectOptions,
+        timeout: Nanos,
+        control: &'a Control,
+    ) -> Result<Self, Interruption> {
+        Ok(match endpoint.protocol {
+            Protocol::Mqtt => Self::Mqtt(Box::new(Admin::connect(environment, endpoint, options, timeout, control)?)),
+            Protocol::Amqp091 | Protocol::Amqp10 => {
+                Self::Amqp(Admin::connect(environment, endpoint, options, timeout, control)?)
+            }
+        })
+    }
+
+    fn server(&self) -> &Server {
+        admin!(self, it => it.server())
+    }
+
+    fn prepare(&mut self, group: &Group, made: &mut Vec<Made>) -> Result<(), Interruption> {
+        admin!(self, it => it.prepare(group, made))
+    }
+
+    fn doubt(&self) -> Option<&'static str> {
+        admin!(self, it => it.doubt())
+    }
+
+    fn purge(&mut self, group: &Group) -> Result<(), Interruption> {
+        admin!(self, it => it.purge(group))
+    }
+
+    fn delete(&mut self, made: &Made) -> Result<(), Interruption> {
+        admin!(self, it => it.delete(made))
+    }
+
+    fn depth(&mut self, queue: &str) -> Result<Option<(u32, u32)>, Interruption> {
+        admin!(self, it => it.depth(queue))
+    }
+
+    fn close(self) -> Result<(), Interruption> {
+        admin!(self, it => it.close())
+    }
 }
 
 /// Whether a message's properties are sections of AMQP 1.0, which begin with a zero. Those of AMQP 0.9.1 begin with the
@@ -47,19 +117,19 @@ fn are_sections(properties: &[u8]) -> bool {
 
 impl Connection for MixedConnection {
     type ClientSpec = MixedSpec;
-    /// That of AMQP 1.0 knows the other.
-    type Admin<'a, E: Environment> = <LinkConnection as Connection>::Admin<'a, E>;
+    type Admin<'a, E: Environment> = MixedAdmin<'a, E>;
     type Handle<'a> = MixedHandle<'a>;
 
     const DECLARES_AGAIN: bool = LinkConnection::DECLARES_AGAIN;
     const HELP: &'static str = LinkConnection::HELP;
     /// Enough for AMQP 0.9.1, too.
-    const SIZES: WireSizes = LinkConnection::SIZES;
+    const SIZES: WireSizes = WireSizes { frame_max: MqttConnection::SIZES.frame_max, ..LinkConnection::SIZES };
 
     fn validate(group: &Group) -> Result<(), Error> {
         match group.protocol {
             Protocol::Amqp091 => AmqpConnection::validate(group),
             Protocol::Amqp10 => LinkConnection::validate(group),
+            Protocol::Mqtt => MqttConnection::validate(group),
         }
     }
 
@@ -67,6 +137,7 @@ impl Connection for MixedConnection {
         Ok(match group.protocol {
             Protocol::Amqp091 => MixedSpec::Amqp091(Box::new(AmqpConnection::consumer(group, n, later)?)),
             Protocol::Amqp10 => MixedSpec::Amqp10(Box::new(LinkConnection::consumer(group, n, later)?)),
+            Protocol::Mqtt => MixedSpec::Mqtt(MqttConnection::consumer(group, n, later)?),
         })
     }
 
@@ -74,19 +145,24 @@ impl Connection for MixedConnection {
         Ok(match group.protocol {
             Protocol::Amqp091 => MixedSpec::Amqp091(Box::new(AmqpConnection::producer(group, destination, outgoing)?)),
             Protocol::Amqp10 => MixedSpec::Amqp10(Box::new(LinkConnection::producer(group, destination, outgoing)?)),
+            Protocol::Mqtt => MixedSpec::Mqtt(MqttConnection::producer(group, destination, outgoing)?),
         })
     }
 
     fn new(spec: ConnectionSpec<MixedSpec>, now: Time) -> Self {
         let ConnectionSpec { endpoint, name, timeout, resumes, clients } = spec;
-        let (mut channels, mut links) = (Vec::new(), Vec::new());
+        let (mut channels, mut links, mut mqtt) = (Vec::new(), Vec::new(), Vec::new());
         for client in clients {
             match client {
                 MixedSpec::Amqp091(channel) => channels.push(*channel),
                 MixedSpec::Amqp10(link) => links.push(*link),
+                MixedSpec::Mqtt(client) => mqtt.push(client),
             }
         }
-        if links.is_empty() {
+        if !mqtt.is_empty() {
+            let spec = ConnectionSpec { endpoint, name, timeout, resumes, clients: mqtt };
+            Self::Mqtt(Box::new(MqttConnection::new(spec, now)))
+        } else if links.is_empty() {
             let spec = ConnectionSpec { endpoint, name, timeout, resumes, clients: channels };
             Self::Amqp091(Box::new(AmqpConnection::new(spec, now)))
         } else {
@@ -132,6 +208,7 @@ impl Connection for MixedConnection {
         match self {
             Self::Amqp091(it) => MixedHandle::Amqp091(it.handle(client)),
             Self::Amqp10(it) => MixedHandle::Amqp10(it.handle(client)),
+            Self::Mqtt(it) => MixedHandle::Mqtt(it.handle(client)),
         }
     }
 

@@ -9,6 +9,7 @@ pub(crate) mod amqp10;
 mod blocking;
 mod driver;
 pub(crate) mod mixed;
+pub(crate) mod mqtt;
 mod routing;
 
 use std::fmt::{self, Debug};

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use wire::topic::{TopicPatterns, has_wildcards};
 
-use crate::{AmqpDestination, Destination, DestinationKind, Group, QueueType};
+use crate::{AmqpDestination, Destination, DestinationKind, Group, Protocol, QueueType};
 use plan::{TOPIC_EXCHANGE, publishes_to};
 
 /// A destination that a plan names.
@@ -34,10 +34,10 @@ pub(super) fn named_queue(group: &Group, n: usize) -> Option<String> {
 }
 
 /// The queue that a group's `n`-th consumer shares with others, who take what it does not; `None` where what it gets is
-/// its own. A stream keeps what it has given to one.
+/// its own, and over MQTT, where nobody can ask. A stream keeps what it has given to one.
 pub(crate) fn queue_of(group: &Group, n: usize) -> Option<String> {
     let is_stream = destination_of(group, n).amqp091.queue_type == QueueType::Stream;
-    named_queue(group, n).filter(|_| !is_stream)
+    named_queue(group, n).filter(|_| !is_stream && group.protocol != Protocol::Mqtt)
 }
 
 /// The routing key by which the queue is bound to its exchange, where it is.

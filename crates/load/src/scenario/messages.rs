@@ -6,6 +6,7 @@ use super::Scenario;
 use crate::protocol::amqp10::LinkConnection;
 use crate::protocol::amqp091::AmqpConnection;
 use crate::protocol::mixed::MixedConnection;
+use crate::protocol::mqtt::MqttConnection;
 use crate::{
     ArrivalProcess, Control, Environment, Error, Outcome, Phases, Plan, Protocol, Requested, SliceSink, StartBarrier,
     System, engine,
@@ -75,6 +76,7 @@ pub(crate) fn validate(plan: &Plan) -> Result<(), Error> {
     match protocol_of(plan) {
         Some(Protocol::Amqp091) => engine::validate::<AmqpConnection>(plan),
         Some(Protocol::Amqp10) => engine::validate::<LinkConnection>(plan),
+        Some(Protocol::Mqtt) => engine::validate::<MqttConnection>(plan),
         None => engine::validate::<MixedConnection>(plan),
     }
 }
@@ -91,6 +93,7 @@ pub fn run_plan<E: Environment>(
     let run = match protocol_of(plan) {
         Some(Protocol::Amqp091) => engine::run::<AmqpConnection, E>,
         Some(Protocol::Amqp10) => engine::run::<LinkConnection, E>,
+        Some(Protocol::Mqtt) => engine::run::<MqttConnection, E>,
         None => engine::run::<MixedConnection, E>,
     };
     run(environment, plan, together, control, sink)

@@ -409,7 +409,7 @@ fn who_proves_a_password_or_is_nobody_is_let_in_by_the_protocols_that_have_it() 
     }
     for (auth, protocol, words, help) in [
         (Auth::ScramSha256, Protocol::Amqp10, "wrong user or password", "--password"),
-        (Auth::ScramSha256, Protocol::Amqp091, "AMQP 0.9.1 has no login by SCRAM-SHA-256", "amqp10://"),
+        (Auth::ScramSha256, Protocol::Amqp091, "only AMQP 1.0 has a login by SCRAM-SHA-256", "amqp10://"),
         // As guest with guest's own password it would be told to give another.
         (Auth::Plain, Protocol::Amqp10, "wrong user or password", "check user and password"),
         (Auth::External, Protocol::Amqp10, "\"PLAIN ANONYMOUS SCRAM-SHA-256\", not EXTERNAL", "--auth"),

@@ -11,6 +11,7 @@
 //! | `tls`, `tls_records` | TLS handshakes and records |
 //! | `waits` | buffers of the kernel that are full, threads that have nothing to do |
 //! | `amqp10` | the broker is a script between sockets |
+//! | `mqtt` | the broker is mosquitto |
 //! | `allocations` | the memory of event loops at full speed on sockets |
 //! | `names`, `sources` | name servers, addresses of this machine |
 //! | `churn`, `idle`, `probe`, `beside` | other scenarios than messages, which have event loops of their own |
@@ -27,6 +28,7 @@ mod engine;
 mod idle;
 mod injected;
 mod ledger;
+mod mqtt;
 mod names;
 mod omission;
 mod peers;

@@ -27,7 +27,7 @@ enum KeyKind {
 const CHOICES: &str = "kind queue-type ack refuse who until auth allocation method page type stacks events plugins \
     schedule stream-offset nodes apply-to delivery that slo message-size declare content-type content-encoding event \
     require fail-if x-queue-type x-overflow x-queue-mode x-dead-letter-strategy x-queue-leader-locator x-queue-version \
-    x-stream-offset x-match protocol select call data shape alpn place";
+    x-stream-offset x-match protocol select call data shape alpn place mqtt-version";
 /// Tables whose keys are somebody's own.
 const OWN_KEYS: &str = "headers arguments consumer-arguments parameters labels env";
 /// Tables whose values are somebody's own, whatever their keys are called elsewhere.
@@ -49,7 +49,9 @@ fn held(key: &str) -> KeyKind {
         return KeyKind::Choice;
     }
     KeyKind::Name(match key {
-        "destination" | "destinations" | "queue" | "queues" | "queue-pattern" | "pattern" | "u" => NameKind::Queue,
+        "destination" | "destinations" | "subscribe" | "queue" | "queues" | "queue-pattern" | "pattern" | "u" => {
+            NameKind::Queue
+        }
         "exchange" | "x-dead-letter-exchange" | "alternate-exchange" | "dead-letter-exchange" | "e" => {
             NameKind::Exchange
         }

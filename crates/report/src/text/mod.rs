@@ -272,16 +272,25 @@ const LIMITS_OF_RABBITMQ: [(&str, &str, u64); 3] = [
 /// The protocol of a run's messages; `None` where none were to be sent or received.
 pub(crate) fn protocol(record: &RunRecord) -> Option<&'static str> {
     let loads = record.experiment.get("load").and_then(Value::as_array)?;
-    let is_artemis = record.experiment.pointer("/broker/kind").and_then(Value::as_str) == Some("artemis");
-    let is_amqp10 = |load: &Value| load.get("protocol").and_then(Value::as_str).map_or(is_artemis, |it| it == "amqp10");
+    let by_kind = match record.experiment.pointer("/broker/kind").and_then(Value::as_str) {
+        Some("artemis") => "amqp10",
+        Some("mosquitto") => "mqtt",
+        _ => "amqp091",
+    };
     let of_messages = loads.iter().filter(|load| load.get("command").is_none_or(Value::is_null));
-    let (over_1_0, over_0_9_1): (Vec<_>, Vec<_>) = of_messages.partition(|load| is_amqp10(load));
-    match (over_0_9_1.is_empty(), over_1_0.is_empty()) {
-        (true, true) => None,
-        (true, false) => Some("AMQP 1.0"),
-        (false, true) => Some("AMQP 0.9.1"),
-        (false, false) => Some("AMQP 0.9.1 and 1.0"),
-    }
+    let protocols: BTreeSet<&str> =
+        of_messages.map(|load| load.get("protocol").and_then(Value::as_str).unwrap_or(by_kind)).collect();
+    let has = |name: &str| protocols.contains(name);
+    Some(match (has("amqp091"), has("amqp10"), has("mqtt")) {
+        (false, false, false) => return None,
+        (true, false, false) => "AMQP 0.9.1",
+        (false, true, false) => "AMQP 1.0",
+        (true, true, false) => "AMQP 0.9.1 and 1.0",
+        (false, false, true) => "MQTT",
+        (true, false, true) => "AMQP 0.9.1 and MQTT",
+        (false, true, true) => "AMQP 1.0 and MQTT",
+        (true, true, true) => "AMQP 0.9.1 and 1.0, and MQTT",
+    })
 }
 
 /// Flow control of a run over AMQP 1.0 to RabbitMQ: names of limits and their values; empty for other runs.

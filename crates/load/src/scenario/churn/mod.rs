@@ -20,6 +20,7 @@ use super::{Operations, Scenario};
 use crate::control::Interruption;
 use crate::protocol::amqp10::LinkConnection;
 use crate::protocol::amqp091::AmqpConnection;
+use crate::protocol::mqtt::MqttConnection;
 use crate::protocol::{Admin, connect_options};
 use crate::{
     ArrivalSchedule, Control, Endpoint, Error, Outcome, Phases, Protocol, Requested, RunEvent, Silence, SliceSink,
@@ -91,17 +92,17 @@ impl ChurnPlan {
         let refused = Error::invalid(cause, "use at most 100000 bytes").observed(size);
         refused.about("churn.message-size").unless(size <= 100_000)?;
         self.endpoint.check_login(self.protocol)?;
-        let is_amqp10 = self.protocol == Protocol::Amqp10;
+        let is_amqp091 = self.protocol == Protocol::Amqp091;
         let is_fine = match self.kind {
             ChurnKind::Connections => true,
-            ChurnKind::Channels | ChurnKind::Queues => !is_amqp10,
-            ChurnKind::Sessions | ChurnKind::Links => is_amqp10,
+            ChurnKind::Channels | ChurnKind::Queues => is_amqp091,
+            ChurnKind::Sessions | ChurnKind::Links => self.protocol == Protocol::Amqp10,
         };
-        let cause = "AMQP 0.9.1 has channels and queues, AMQP 1.0 has sessions and links";
+        let cause = "AMQP 0.9.1 has channels and queues, AMQP 1.0 has sessions and links, MQTT has connections alone";
         let help = "choose another kind, or the other protocol: amqp:// or amqp10:// in the URL";
         Error::invalid(cause, help).observed(self.kind.name()).about("churn.kind").unless(is_fine)?;
-        let refused = Error::invalid("cycles over AMQP 1.0 send no messages", "leave the messages out");
-        refused.observed(self.messages).about("churn.messages").unless(!is_amqp10 || self.messages == 0)?;
+        let refused = Error::invalid("only cycles over AMQP 0.9.1 send messages", "leave the messages out");
+        refused.observed(self.messages).about("churn.messages").unless(is_amqp091 || self.messages == 0)?;
         Scenario::requested(self).map(drop).map_err(|error| error.about("churn.rate"))
     }
 }
@@ -146,6 +147,7 @@ impl Scenario for ChurnPlan {
         match self.protocol {
             Protocol::Amqp091 => operations::run::<Cycles<AmqpConnection>>(self, together, control, sink),
             Protocol::Amqp10 => operations::run::<Cycles<LinkConnection>>(self, together, control, sink),
+            Protocol::Mqtt => operations::run::<Cycles<MqttConnection>>(self, together, control, sink),
         }
     }
 }

@@ -6,6 +6,7 @@ use transport::ClientSocket;
 use super::{ChurnKind, ChurnPlan, CycleContext};
 use crate::protocol::amqp10::{ChurnStep, LinkConnection, LinkSpec};
 use crate::protocol::amqp091::{AmqpConnection, ChannelSpec, Queue, Request, Role};
+use crate::protocol::mqtt::{MqttConnection, MqttSpec};
 use crate::protocol::{Connection, ConnectionSpec, Driver, Event, Input, Progress};
 use crate::scenario::operations::{Buffers, Slot};
 use crate::{Error, RunEvent};
@@ -85,6 +86,29 @@ impl Churned for LinkConnection {
 
     fn delete(&mut self, _queue: &str) -> Result<(), Error> {
         self.take_step(ChurnStep::Detach)
+    }
+}
+
+/// Connections alone: the plan refuses other kinds.
+impl Churned for MqttConnection {
+    fn clients(_has_channel: bool) -> Vec<MqttSpec> {
+        Vec::new()
+    }
+
+    fn open_channel(&mut self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn close_channel(&mut self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn declare(&mut self, _queue: &str) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn delete(&mut self, _queue: &str) -> Result<(), Error> {
+        Ok(())
     }
 }
 
