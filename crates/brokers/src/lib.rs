@@ -11,6 +11,7 @@ mod error;
 pub mod guardian;
 pub mod log;
 pub mod managed;
+mod mosquitto;
 mod oauth2;
 pub mod rabbitmq;
 mod registry;

@@ -7,7 +7,7 @@ use linux::processes;
 
 use super::broker::{Registration, Request};
 use super::managed::Progress;
-use super::{Broker, BrokerError, Listener, NodeData, artemis, attach, embedded, rabbitmq};
+use super::{Broker, BrokerError, Listener, NodeData, artemis, attach, embedded, mosquitto, rabbitmq};
 
 /// The brokers that an experiment can ask for, and those that are only recognised.
 pub const BROKERS: [&Registration; 7] = [
@@ -16,13 +16,7 @@ pub const BROKERS: [&Registration; 7] = [
     &attach::REGISTRATION,
     &artemis::REGISTRATION,
     &Registration { product: "LavinMQ", processes: &["lavinmq", "lavinmq-debug"], ..Registration::NONE },
-    &Registration {
-        product: "Mosquitto",
-        program: "mosquitto",
-        folders: &["/usr/sbin"],
-        processes: &["mosquitto"],
-        ..Registration::NONE
-    },
+    &mosquitto::REGISTRATION,
     &Registration {
         product: "NATS",
         program: "nats-server",
@@ -46,7 +40,7 @@ pub fn start(
     match of_kind(kind).and_then(|broker| broker.start) {
         Some((_, start)) => start(Request { experiment, data, bellows_exe, control, progress }),
         None => {
-            let help = "take \"rabbitmq\", \"artemis\", \"embedded\" or \"attach\"";
+            let help = "take \"rabbitmq\", \"artemis\", \"mosquitto\", \"embedded\" or \"attach\"";
             Err(BrokerError::config("broker.kind is not registered", kind.name(), help))
         }
     }

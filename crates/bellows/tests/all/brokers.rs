@@ -289,3 +289,43 @@ fn an_experiment_loads_the_embedded_broker_over_tls_and_its_keys_are_gone_then()
     assert!(!ended.stdout.contains("certificate_not_checked"));
     assert_eq!(fs::read_dir(keys.path()).expect("folder").count(), 0);
 }
+
+/// The built-in experiments over MQTT, each on a mosquitto of its own, to the last message.
+#[test]
+fn mosquitto_gives_every_reader_its_messages() {
+    if !Path::new("/usr/sbin/mosquitto").exists() {
+        testkit::skip!("no mosquitto (scripts/setup test installs it)");
+    }
+    let dir = &*folder();
+    for (name, load, count, deliveries) in
+        [("mqtt-fan-in", 1, 400, 400), ("mqtt-fan-out", 0, 20, 2_000), ("mqtt-shared", 1, 300, 300)]
+    {
+        let line = format!(
+            "run {name} --json --quiet --set phases.warmup=0s --set phases.measure=0s --set profile.events=[] \
+             --set load.{load}.message-count={count}"
+        );
+        let ended = common::run(dir, &common::words(&line)).ok();
+        let summary = ended.json();
+        let ledger = &summary["scenarios"]["messages"]["ledger"];
+        let found = ["sent", "delivered", "lost", "outstanding", "duplicated", "duplicated_redelivered", "foreign"];
+        assert_eq!(found.map(|key| ledger[key].as_u64()), [deliveries, deliveries, 0, 0, 0, 0, 0].map(Some), "{name}");
+        let record = common::read_json(&ended.run_dir(dir).join("run.json"));
+        let broker = record["versions"]["broker"].as_str().unwrap_or_default();
+        assert!(broker.starts_with("Mosquitto 2."), "{name}: {broker}");
+    }
+}
+
+#[test]
+fn wildcards_and_other_protocols_options_are_refused_with_their_remedy() {
+    let dir = &*folder();
+    for (line, parts) in [
+        ("topic://a/# --url mqtt://127.0.0.1:1", ["wildcard", "--subscribe"]),
+        ("queue://a --url mqtt://127.0.0.1:1", ["topics alone", "topic://NAME"]),
+        ("topic://a --qos 1", ["no effect without MQTT", "--protocol mqtt"]),
+        ("topic://a --url mqtt://127.0.0.1:1 --delete", ["not over MQTT", "--delete"]),
+        ("topic://a --url mqtt://127.0.0.1:1 --no-confirm --qos 2", ["--qos", "--no-confirm"]),
+    ] {
+        let line = format!("client {line} --duration 1 --no-archive");
+        common::run(dir, &common::words(&line)).assert_error(2, &parts);
+    }
+}

@@ -32,17 +32,17 @@ const LIBRARIES: [&str; 5] = ["lib64", "usr/lib64", "lib", "usr/lib", "usr/local
 
 /// The dynamic loader of a root directory, and where that has its libraries.
 #[derive(Debug)]
-pub(super) struct Loader {
+pub(crate) struct Loader {
     /// A program that takes another and that one's arguments.
-    pub(super) program: PathBuf,
+    pub(crate) program: PathBuf,
     /// The directories with libraries, as `--library-path` takes them.
-    pub(super) libraries: OsString,
+    pub(crate) libraries: OsString,
 }
 
 impl Loader {
     /// The loader that starts `program`, which is under `root`; `None` where that needs none, or where the root has
     /// none but the machine's. `root` has no links in it.
-    pub(super) fn find(root: &Path, program: &Path) -> Result<Option<Self>, BrokerError> {
+    pub(crate) fn find(root: &Path, program: &Path) -> Result<Option<Self>, BrokerError> {
         let found = interpreter(program).and_then(|interpreter| {
             let own = resolve(root, &interpreter)?;
             let same =

@@ -25,6 +25,7 @@ use super::NodeData;
 pub(crate) use broker::REGISTRATION;
 pub use broker::described;
 pub use cluster::Cluster;
+pub(crate) use loader::Loader;
 pub use node::RabbitMq;
 pub use setup::{node_directory, started_nodes};
 
