@@ -17,8 +17,8 @@ const DEFAULT_DESTINATION: &str = "queue://TEST";
 #[derive(Debug, Args)]
 #[command(mut_args(described([LoadSpec::MEANINGS])))]
 pub(super) struct DestinationArgs {
-    /// queue://NAME or topic://NAME; any number of them. The broker's address may be one, and for AMQP 1.0 hold one:
-    /// amqp10://HOST:PORT/queue://NAME
+    /// queue://NAME or topic://NAME; any number of them. The broker's address may be one, and for AMQP 1.0 and MQTT
+    /// hold one: amqp10://HOST:PORT/queue://NAME. Over MQTT %i in a topic stands for the client's number
     #[arg(value_name = "DESTINATION", default_value = DEFAULT_DESTINATION)]
     pub(super) destinations: Vec<String>,
     #[arg(long, value_name = "N", default_value_t = LoadSpec::default().num_destinations, value_parser = from_one)]
@@ -85,8 +85,8 @@ pub(super) struct ConsumerSide {
 }
 
 impl DestinationArgs {
-    /// Moves the broker's address from a destination `amqp10://HOST:PORT/DESTINATION` or `amqp://HOST:PORT/VHOST` to
-    /// `url`, and the destination of such a `url` here.
+    /// Moves the broker's address from a destination such as `amqp10://HOST:PORT/DESTINATION` or
+    /// `amqp://HOST:PORT/VHOST` to `url`, and the destination of such a `url` here.
     pub(super) fn take_address(&mut self, url: &mut Url) -> Result<(), Failure> {
         let split = |text: &str| {
             let parts = Endpoint::split_destination(text);
@@ -190,13 +190,16 @@ impl Consuming {
 }
 
 impl ConsumerSide {
-    /// Splits a group in two where its consumers connect elsewhere.
-    pub(super) fn split(self, spec: LoadSpec) -> Vec<LoadSpec> {
-        let Some(Url(url)) = self.consumer_url else { return vec![spec] };
-        if spec.producers == 0 {
-            return vec![LoadSpec { url: Some(url), ..spec }];
+    /// Splits a group in two where its consumers connect elsewhere, or subscribe to filters.
+    pub(super) fn split(self, spec: LoadSpec, subscribe: Vec<String>) -> Vec<LoadSpec> {
+        if self.consumer_url.is_none() && subscribe.is_empty() {
+            return vec![spec];
         }
-        let consumers = LoadSpec { producers: 0, rate: None, message_count: 0, url: Some(url), ..spec.clone() };
+        let url = self.consumer_url.map(|Url(url)| url);
+        if spec.producers == 0 {
+            return vec![LoadSpec { url, subscribe, ..spec }];
+        }
+        let consumers = LoadSpec { producers: 0, rate: None, message_count: 0, url, subscribe, ..spec.clone() };
         let producers =
             LoadSpec { consumers: Consumers { per_destination: 0, subscription: None, ..spec.consumers }, ..spec };
         vec![consumers, producers]
@@ -239,8 +242,12 @@ mod tests {
     #[test]
     fn consumers_alone_connect_where_consumers_do() {
         let side = ConsumerSide { consumer_url: Some(Url("amqp://other".to_owned())), consumer_connections: 0 };
-        let load = side.split(LoadSpec { producers: 0, message_count: 7, ..LoadSpec::default() });
+        let load = side.split(LoadSpec { producers: 0, message_count: 7, ..LoadSpec::default() }, Vec::new());
         let found: Vec<_> = load.iter().map(|it| (it.url.as_deref(), it.message_count)).collect();
         assert_eq!(found, [(Some("amqp://other"), 7)]);
+        let side = ConsumerSide { consumer_url: None, consumer_connections: 0 };
+        let load = side.split(LoadSpec { producers: 3, ..LoadSpec::default() }, vec!["a/#".to_owned()]);
+        let found: Vec<_> = load.iter().map(|it| (it.producers, it.has_consumers(), it.subscribe.len())).collect();
+        assert_eq!(found, [(0, true, 1), (3, false, 0)]);
     }
 }

@@ -78,6 +78,7 @@ pub(super) const OPTION_NAMES: OptionNames = &[
     ("arguments", "--queue-args"),
     ("churn.kind", "churn"),
     ("commit-every", "--commit-interval"),
+    ("confirm", "--no-confirm"),
     ("consumer-commit-every", "--commit-interval"),
     ("destination", "DESTINATION"),
     ("destinations", "DESTINATION"),

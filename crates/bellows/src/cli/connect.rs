@@ -19,7 +19,7 @@ pub(super) const DEFAULT_URL: &str = "amqp://localhost:5672";
 #[command(mut_args(described([BrokerSpec::MEANINGS])))]
 pub(super) struct LoginArgs {
     /// The broker: amqp://USER@HOST:PORT/VHOST, or amqps:// for TLS; amqp10:// and amqps10:// mean AMQP 1.0, of which
-    /// amqp:// with --protocol amqp10 names a virtual host
+    /// amqp:// with --protocol amqp10 names a virtual host; mqtt:// and mqtts:// mean MQTT
     #[arg(long, env = "BELLOWS_URL", hide_env_values = true, default_value = DEFAULT_URL)]
     pub(super) url: Url,
     #[arg(long, env = "BELLOWS_USER")]
@@ -54,7 +54,7 @@ pub(super) struct ConnectArgs {
 }
 
 #[derive(Clone, Debug, Default, Args)]
-#[command(next_help_heading = "Login and TLS (amqps:// URLs)")]
+#[command(next_help_heading = "Login and TLS (amqps:// and mqtts:// URLs)")]
 pub(super) struct SecurityArgs {
     #[arg(long, value_name = "FILE", env = "BELLOWS_CA")]
     ca: Option<PathBuf>,

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use experiment::{Experiment, LoadSpec, ScheduleSpec, SizeSpec};
 use load::{
-    Ack, AmqpDestination, Argument, Consumers, Declare, Endpoint, Exchange, Protocol, QueueHandling, QueueType,
+    Ack, AmqpDestination, Argument, Consumers, Declare, Endpoint, Exchange, MqttOptions, MqttVersion, Protocol,
+    QueueHandling, QueueType,
 };
 use measure::{Length, LengthRange};
 
@@ -43,8 +44,29 @@ pub(crate) struct ClientArgs {
     receiving: Receiving,
     #[command(flatten)]
     consumer_side: ConsumerSide,
+    #[command(flatten)]
+    mqtt: MqttArgs,
     #[arg(long, conflicts_with_all = ["no_confirm", "commit_interval"])]
     request_reply: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "MQTT", mut_args(described([LoadSpec::MEANINGS])))]
+struct MqttArgs {
+    /// Topic filter of the consumers, such as 'sensors/#' or '$share/GROUP/sensors/+', instead of the destinations; may
+    /// be repeated
+    #[arg(long, value_name = "FILTER")]
+    subscribe: Vec<String>,
+    /// Quality of service of messages and subscriptions: 0 (at most once), 1 (at least once) or 2 (exactly once)
+    /// [default: 1, or 0 with --no-confirm]
+    #[arg(long, value_name = "QOS", value_parser = clap::value_parser!(u8).range(..=2))]
+    qos: Option<u8>,
+    #[arg(long, value_name = "VERSION", default_value = MqttVersion::default().name(),
+          value_parser = named::<MqttVersion>())]
+    mqtt_version: MqttVersion,
+    /// The broker keeps each topic's last message for subscribers to come
+    #[arg(long)]
+    retain: bool,
 }
 
 #[derive(Debug, Args)]
@@ -62,7 +84,7 @@ struct Common {
     /// Type of the queues that are declared
     #[arg(long, value_name = "TYPE", default_value = QueueType::default().name(), value_parser = named::<QueueType>())]
     queue_type: QueueType,
-    /// Protocol of the messages [default: amqp091, or amqp10 with an amqp10:// URL]
+    /// Protocol of the messages [default: amqp091, or that of an amqp10:// or mqtt:// URL]
     #[arg(long, value_name = "PROTOCOL", value_parser = named::<Protocol>())]
     protocol: Option<Protocol>,
     /// Queue argument, such as x-max-length=1000; may be repeated
@@ -171,10 +193,12 @@ impl ClientArgs {
         let connections = self.consumer_side.consumer_connections;
         let spec = LoadSpec {
             request_reply: self.request_reply,
+            mqtt_version: self.mqtt.mqtt_version,
+            mqtt: MqttOptions { qos: self.mqtt.qos, retain: self.mqtt.retain },
             consumers: self.receiving.consumers(&self.common, connections),
             ..spec
         };
-        let load = self.consumer_side.split(spec);
+        let load = self.consumer_side.split(spec, self.mqtt.subscribe);
         self.common.execute(name, load)
     }
 
@@ -189,6 +213,7 @@ impl ClientArgs {
                     ("--schedule", sending.schedule.is_some()),
                     ("--think-time", sending.think_time.is_some()),
                     ("--start-delay", sending.start_delay.is_some()),
+                    ("--retain", self.mqtt.retain),
                     ("--commit-interval without --tx", self.common.on.commit_interval > 0 && !consuming.tx),
                 ],
             ),
@@ -200,6 +225,7 @@ impl ClientArgs {
                     ("--durable", consuming.durable),
                     ("--shared", consuming.shared > 0),
                     ("--selector", self.receiving.selector.is_some()),
+                    ("--subscribe", !self.mqtt.subscribe.is_empty()),
                 ],
             ),
             _ => return Ok(()),

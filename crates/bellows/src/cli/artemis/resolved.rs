@@ -57,8 +57,10 @@ impl ArtemisClientArgs {
         }
         let threads = sending.threads(common.on.count(), &mut notes);
         let connections = consumer_side.consumer_connections;
-        let load = consumer_side
-            .split(LoadSpec { consumers: common.consumers(&consuming, connections), ..sending.fill(&common, threads) });
+        let load = consumer_side.split(
+            LoadSpec { consumers: common.consumers(&consuming, connections), ..sending.fill(&common, threads) },
+            Vec::new(),
+        );
         let sides = Sides { producers: true, paced: sending.producing.rate.is_some(), consumers: true };
         let may_expire = sending.producing.ttl > 0;
         let asked = Experiment { name: "artemis-perf-client".to_owned(), threads, load, ..Experiment::default() };
