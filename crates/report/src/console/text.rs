@@ -179,9 +179,13 @@ pub(super) fn fit_middle(name: &str, room: usize) -> String {
         return name.to_owned();
     }
     ConnectionName::of(name).and_then(|it| it.fit(room)).unwrap_or_else(|| {
+        // A remark in brackets, such as "(flow)", does not take the place of the number before it.
+        let at = name.rfind(" (").filter(|at| name.ends_with(')') && width(&name[*at..]) <= room / 3);
+        let (name, remark) = name.split_at(at.unwrap_or(name.len()));
+        let room = room - width(remark);
         let begin = fit(name, room / 2);
         let end = fit_end(name, (room + 1).saturating_sub(width(&begin)));
-        format!("{begin}{}", end.trim_start_matches('…'))
+        format!("{begin}{}{remark}", end.trim_start_matches('…'))
     })
 }
 
