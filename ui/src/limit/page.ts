@@ -3,7 +3,17 @@
 import { lead } from '../comparison/about';
 import { partsOf, type Sheet } from '../comparison/page';
 import { nameOf } from '../comparison/runs';
-import { button, type Child, type Column, h, remarkList, scrolling, section, tableOfColumns, withCode } from '../core/dom';
+import {
+  button,
+  type Child,
+  type Column,
+  h,
+  remarkList,
+  scrolling,
+  section,
+  tableOfColumns,
+  withCode,
+} from '../core/dom';
 import { MAIN_PERCENTILES as PERCENTILES, significant, supports } from '../core/format';
 import type { LimitView, TrialView } from '../core/view';
 import { percentileCell, WEAK_MEANS } from '../sections/percentile-cell';
