@@ -31,6 +31,7 @@ describe('the page of a limit in a browser', { skip: reason ?? false }, () => {
     assert.equal(await page.locator('#trials tbody sup').count(), 1);
     assert.match(await page.locator('#trials tbody tr').first().innerText(), /†/);
     assert.match(await page.locator('.remarks').innerText(), /^† fewer than 10 samples lie beyond/);
+    assert.equal(await page.locator('.remarks code').innerText(), 'make build');
     assert.match(await curve.locator('.held-trial title').first().textContent(), /p99.9 \S+ µs†/);
   });
 

@@ -25,6 +25,9 @@ macro_rules! findings {
     };
 }
 
+/// Why a worker is lost that its user stops.
+pub const WORKER_STOPPED: &str = "it was stopped";
+
 findings! {
     /// The generator's own loop lag or CPU explains the latency.
     GeneratorSaturated {

@@ -50,7 +50,7 @@ pub use facts::{
 pub use files::{FolderLock, RunLock, data_folder, default_runs_dir};
 pub use finding::{
     CoresUsed, FewSamples, Finding, MissedFaults, ProfileGap, RELEASE_BUILD, SentOf, Stall, StallWait, Stalled, Stood,
-    Tier, Warning, WarningCode,
+    Tier, WORKER_STOPPED, Warning, WarningCode,
 };
 pub use histogram_log::{HistogramLog, HistogramRecord, encode_histogram};
 pub use labels::{Labels, Tag};

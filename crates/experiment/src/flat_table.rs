@@ -1,6 +1,10 @@
-//! Tables of a file: of each key one row, with its meaning, its name, its field and type, and its default.
+//! Tables of a file: of each key one row, with its meaning, its name, its field and type, what its texts name, and its
+//! default.
 
+use std::collections::BTreeMap;
 use std::fmt;
+use std::net::IpAddr;
+use std::path::PathBuf;
 
 use serde::de::{DeserializeSeed, Deserializer, Error, Visitor};
 use serde::ser::{Serialize, SerializeMap};
@@ -69,6 +73,81 @@ impl<T> PutWhole<T> for Field<'_, T> {
     }
 }
 
+measure::named! {
+    /// Kind of a text: of a name, with the word that its pseudonyms begin with in a report for others, or of another.
+    /// Nothing is nobody's own; words are somebody's, but for numbers; arguments and headers have keys of somebody's
+    /// own, but for RabbitMQ's; values of headers and own ones are somebody's, whatever their keys.
+    #[allow(missing_docs)]
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum TextKind {
+        Queue = "queue", Exchange = "exchange", RoutingKey = "key", VirtualHost = "vhost", Node = "node",
+        Host = "host", User = "user", Connection = "connection", Process = "process", Path = "path",
+        Experiment = "experiment", Label = "label", Tag = "tag", Text = "text",
+        Nothing = "nothing", Words = "words", Address = "address", Terms = "Erlang terms", Arguments = "arguments",
+        Headers = "headers", Own = "own",
+    }
+}
+
+/// Texts of a value.
+#[derive(Clone, Copy, Debug)]
+pub enum Held {
+    /// Of one kind.
+    Kind(TextKind),
+    /// Of a table, by its keys.
+    Table(&'static [(&'static str, Held)]),
+}
+
+/// Types of rows, with their texts where the row says nothing else.
+pub trait Texts {
+    /// Texts of a value.
+    const HELD: Held;
+}
+
+/// Gives types their texts: a kind, or the keys of a table with theirs.
+macro_rules! texts {
+    (@ { $($key:literal: $kind:ident),* }) => { Held::Table(&[$(($key, Held::Kind(TextKind::$kind))),*]) };
+    (@ $kind:ident) => { Held::Kind(TextKind::$kind) };
+    ($($held:tt => $($of:ty),+;)+) => {
+        $($(impl Texts for $of {
+            const HELD: Held = texts!(@ $held);
+        })+)+
+    };
+}
+
+texts! {
+    // Numbers with units, too, are known by their form, and behind a flag any word may stand.
+    Words => String, super::Secret, bool, u8, u16, u32, u64, usize, measure::Length, measure::LengthRange,
+        measure::Rate, load::LatencyStep, BTreeMap<String, toml::Value>;
+    Nothing => measure::Bytes, load::Protocol, load::MqttVersion, load::Auth, load::Allocation, load::Placement,
+        load::StopCondition, load::QueueType, load::StreamOffset, load::Declare, load::Ack, load::Refusal,
+        web::scrape::Selector, load::scenario::churn::ChurnKind, super::SizeSpec, super::ScheduleSpec,
+        super::NodesSpec, super::BrokerKind, super::BrokerData, super::LoadKind, super::OwnPage;
+    Path => PathBuf;
+    Host => IpAddr;
+    Arguments => BTreeMap<String, String>, BTreeMap<String, load::Argument>;
+    Own => load::MessageProperties;
+    { "name": Exchange, "type": Nothing } => load::Exchange;
+    { "name": Queue } => load::Subscription;
+    { "pattern": Queue, "apply-to": Nothing } => super::PolicySpec;
+    { "kind": Nothing, "who": Nothing } => super::FaultSpec;
+    { "that": Nothing } => super::RequireSpec;
+    {} => load::AmqpDestination, load::MqttOptions, load::QueueHandling, load::Consumers, load::Endpoint, super::Origin,
+        Box<super::BrokerSpec>;
+}
+
+impl<T: Texts> Texts for Option<T> {
+    const HELD: Held = T::HELD;
+}
+
+impl<T: Texts> Texts for Vec<T> {
+    const HELD: Held = T::HELD;
+}
+
+/// Texts of a field.
+pub(super) const fn held_by<S, T: Texts>(_: fn(&S) -> &T) -> Held {
+    T::HELD
+}
+
 /// Declares, reads and writes a struct that is one table of a file, by a row of each key. A field without a key is in
 /// no file; keys `inside` have their values in structs of such fields. A key that is absent leaves the default; neither
 /// `None` nor an empty list or table is written, nor what [`FlatTable`] leaves out.
@@ -76,9 +155,9 @@ macro_rules! flat_table {
     (
         $(#[$attribute:meta])*
         pub struct $type:ident {
-            $($(#[doc = $meaning:literal])* $($key:literal)? $field:ident: $of:ty = $default:expr,)+
+            $($(#[doc = $meaning:literal])* $($key:literal)? $field:ident: $of:ty $(as $kind:ident)? = $default:expr,)+
         }
-        $(inside { $($inner:literal => $($place:ident).+,)+ })?
+        $(inside { $($inner:literal => $($place:ident).+ $(as $named:ident)?,)+ })?
     ) => {
         $(#[$attribute])*
         pub struct $type {
@@ -92,6 +171,17 @@ macro_rules! flat_table {
             /// Keys with their meanings, but those `inside`; of a field without a key the key is empty.
             pub const MEANINGS: &'static [(&'static str, &'static str)] =
                 &[$((concat!($($key)?), concat!($($meaning),*)),)+];
+        }
+
+        impl $crate::flat_table::Texts for $type {
+            const HELD: $crate::flat_table::Held = {
+                use $crate::flat_table::{Held, flat_table};
+                const KEYS: &[(&str, Held)] = &[
+                    $((concat!($($key)?), flat_table!(@held $type, $field $(, $kind)?)),)+
+                    $($(($inner, flat_table!(@held $type, $($place).+ $(, $named)?)),)+)?
+                ];
+                Held::Table(KEYS)
+            };
         }
 
         impl Default for $type {
@@ -162,6 +252,10 @@ macro_rules! flat_table {
                 deserializer.deserialize_map(Table)
             }
         }
+    };
+    (@held $of:ty, $($place:ident).+) => { $crate::flat_table::held_by(|it: &$of| &it.$($place).+) };
+    (@held $of:ty, $($place:ident).+, $kind:ident) => {
+        $crate::flat_table::Held::Kind($crate::flat_table::TextKind::$kind)
     };
 }
 pub(super) use flat_table;

@@ -34,6 +34,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use flat_table::{FlatTable, flat_table};
+pub use flat_table::{Held, TextKind, Texts};
 
 pub use built_in::{BuiltIn, built_ins};
 pub use churn_spec::ChurnSpec;
@@ -57,9 +58,9 @@ flat_table! {
     #[derive(Clone, Debug, PartialEq)]
     pub struct Experiment {
         /// Names the run folder.
-        "name" name: String = "run".to_owned(),
+        "name" name: String as Experiment = "run".to_owned(),
         /// The question that the experiment answers.
-        "description" description: String = String::new(),
+        "description" description: String as Text = String::new(),
         /// Threads of the load generator, one event loop each.
         "threads" threads: usize = 1,
         /// Whether every message is accounted for: lost, duplicated, reordered, damaged.
@@ -145,9 +146,9 @@ flat_table! {
         /// such as `max_inflight_messages`.
         "config" config: BTreeMap<String, toml::Value> = BTreeMap::new(),
         /// `rabbitmq`: text of `advanced.config`, Erlang terms.
-        "advanced" advanced: Option<String> = None,
+        "advanced" advanced: Option<String> as Text = None,
         /// `rabbitmq`: plugins that are enabled from the start, such as `rabbitmq_auth_backend_oauth2`.
-        "plugins" plugins: Vec<String> = Vec::new(),
+        "plugins" plugins: Vec<String> as Nothing = Vec::new(),
         /// `rabbitmq`, and `attach` with a `node`: time between two readings of each node's memory from both sides,
         /// what its allocators hold and what the machine says; not read where absent.
         "memory-every" memory_every: Option<Length> = None,
@@ -165,9 +166,9 @@ flat_table! {
         "tls" tls: bool = false,
         /// `attach`: `amqp://user:password@host:port/vhost`, or `amqps://` for TLS; this machine where absent.
         /// `amqp10://host:port` and `amqps10://` mean AMQP 1.0, `mqtt://` and `mqtts://` MQTT.
-        "url" url: Option<String> = None,
+        "url" url: Option<String> as Address = None,
         /// `attach`: further nodes of the same cluster, which share the connections.
-        "further-urls" further_urls: Vec<String> = Vec::new(),
+        "further-urls" further_urls: Vec<String> as Address = Vec::new(),
         /// `attach`: how connections are assigned to several nodes.
         "allocation" allocation: Allocation = Allocation::default(),
         /// Seconds between two heartbeats; 0 takes the broker's, absent: 60. MQTT: the keep-alive, of which 0 is none.
@@ -181,7 +182,7 @@ flat_table! {
         /// Whether the kernel may hold small pieces back (Nagle's algorithm, no `TCP_NODELAY`).
         "nagle" nagle: bool = false,
         /// `attach`: User, instead of the URL's.
-        "user" user: Option<String> = None,
+        "user" user: Option<String> as User = None,
         /// `attach`: the password, instead of the URL's.
         "password" password: Option<Secret> = None,
         /// PEM file with the authorities to trust, instead of the machine's.
@@ -191,9 +192,9 @@ flat_table! {
         /// PEM file with the key of `cert`.
         "key" key: Option<PathBuf> = None,
         /// Name (SNI) to ask the broker for and to verify, instead of the URL's host.
-        "sni" sni: Option<String> = None,
+        "sni" sni: Option<String> as Host = None,
         /// With TLS: names of protocols to offer (ALPN), the preferred one first.
-        "alpn" alpn: Vec<String> = Vec::new(),
+        "alpn" alpn: Vec<String> as Nothing = Vec::new(),
         /// Accept any certificate; every output says so.
         "insecure" insecure: bool = false,
         /// `plain` (user and password), `external` (the client's certificate), `anonymous` (as nobody), or
@@ -204,7 +205,7 @@ flat_table! {
         /// `attach`: The broker's process, if its port does not lead to it.
         "pid" pid: Option<u32> = None,
         /// `attach`: RabbitMQ's Erlang node, NAME@HOST, to ask for its queues, bindings and processes.
-        "node" node: Option<String> = None,
+        "node" node: Option<String> as Node = None,
         /// `attach`: That node's distribution port, without asking EPMD.
         "node-port" node_port: Option<u16> = None,
         /// `attach`: File with that node's cookie; if absent, `BELLOWS_ERLANG_COOKIE`, `~/.erlang.cookie`, or
@@ -212,10 +213,10 @@ flat_table! {
         "cookie-file" cookie_file: Option<PathBuf> = None,
         /// `attach`: RabbitMQ's management API, `http://HOST:15672`. It is asked for queues and bindings where no
         /// `node` is named, and probes of paths go there.
-        "management" management: Option<String> = None,
+        "management" management: Option<String> as Address = None,
         /// `attach`: User of that API, with the tag monitoring; the password is in `BELLOWS_MANAGEMENT_PASSWORD`, else
         /// in `BELLOWS_PASSWORD`. If absent, the broker's user, by that or the broker's password.
-        "management-user" management_user: Option<String> = None,
+        "management-user" management_user: Option<String> as User = None,
     }
 }
 
@@ -247,11 +248,11 @@ flat_table! {
         /// `minor-faults`, `major-faults`, `mmap`, `mmap-bytes`, `mmap-held`, `munmap`, `munmap-bytes`, `brk`,
         /// `malloc`, `malloc-bytes`, `malloc-held`, `free`, or a tracepoint such as `sched:sched_process_fork`; empty
         /// for no profile.
-        "events" events: Vec<String> = vec![profile::Event::usual().name.into_owned()],
+        "events" events: Vec<String> as Nothing = vec![profile::Event::usual().name.into_owned()],
         /// Samples per second of each running thread, of events that are too many to take each.
         "frequency" frequency: u32 = 999,
         /// How stacks are unwound: `whole`, by what makes most of them whole, or `frame-pointers`.
-        "stacks" stacks: String = "whole".to_owned(),
+        "stacks" stacks: String as Nothing = "whole".to_owned(),
         /// Blocked times that are shorter are left out of `off-cpu`.
         "min-block" min_block: Length = Length(profile::Options::default().min_block),
         /// Switches sampling on and off in blocks of this length, in random order, through the measured phase, so that

@@ -82,12 +82,12 @@ flat_table! {
         /// `{port}` stand for the broker's.
         "command" command: Vec<String> = Vec::new(),
         /// `queue://NAME` or `topic://NAME`; over MQTT topics, in which `%i` stands for the client's number.
-        "destination" destination: String = "queue://bellows".to_owned(),
+        "destination" destination: String as Queue = "queue://bellows".to_owned(),
         /// Several destinations, instead of `destination`.
-        "destinations" destinations: Vec<String> = Vec::new(),
+        "destinations" destinations: Vec<String> as Queue = Vec::new(),
         /// MQTT, without producers: topic filters of the consumers, such as `sensors/#` or `$share/GROUP/sensors/+`,
         /// instead of destinations.
-        "subscribe" subscribe: Vec<String> = Vec::new(),
+        "subscribe" subscribe: Vec<String> as Queue = Vec::new(),
         /// Version of MQTT; 5 where absent.
         "mqtt-version" mqtt_version: MqttVersion = MqttVersion::default(),
         /// How MQTT is spoken.
@@ -99,7 +99,7 @@ flat_table! {
         /// Whether queues belong to their consumers' connection, which declares them and takes them along.
         "exclusive" exclusive: bool = false,
         /// Where this group connects, with `broker.kind = "attach"`; absent: as `broker.url` says.
-        "url" url: Option<String> = None,
+        "url" url: Option<String> as Address = None,
         /// Preparation of the queues before the run and clean-up after it.
         handling: QueueHandling = QueueHandling::default(),
         /// Messages that stand in each queue before the run begins. They are of this group's size and properties, are
@@ -141,7 +141,7 @@ flat_table! {
         /// Properties of every message.
         "properties" properties: MessageProperties = MessageProperties::default(),
         /// Headers of every message.
-        "headers" headers: BTreeMap<String, Argument> = BTreeMap::new(),
+        "headers" headers: BTreeMap<String, Argument> as Headers = BTreeMap::new(),
         /// Every message has an id of its own.
         "message-ids" message_ids: bool = false,
         /// Every message says when it was sent, to the second.
@@ -176,7 +176,7 @@ flat_table! {
         "qos" => mqtt.qos,
         "retain" => mqtt.retain,
         "exchange" => queue.exchange,
-        "routing-key" => queue.routing_key,
+        "routing-key" => queue.routing_key as RoutingKey,
         "bind" => queue.bind,
         "auto-delete" => queue.auto_delete,
         "queue-type" => queue.queue_type,

@@ -54,10 +54,10 @@ flat_table! {
     #[derive(Clone, Debug, PartialEq)]
     pub struct ProbeSpec {
         /// Tells several probes apart: lower-case letters, digits and `-`.
-        "name" name: String = String::new(),
+        "name" name: String as Label = String::new(),
         /// Where requests go; a path such as `/api/queues?columns=name` goes to the management API of a managed
         /// RabbitMQ, or of an attached one with `broker.management`.
-        "url" url: String = String::new(),
+        "url" url: String as Address = String::new(),
         /// A page that bellows serves while the run is on, in place of `url`.
         "page" page: Option<OwnPage> = None,
         /// Time from one request to the next; 2 s if absent.
@@ -67,11 +67,11 @@ flat_table! {
         /// A rate that changes, in place of both.
         "schedule" schedule: Option<ScheduleSpec> = None,
         /// Method of the requests.
-        "method" method: String = "GET".to_owned(),
+        "method" method: String as Nothing = "GET".to_owned(),
         /// Further headers; values are not archived.
         "headers" headers: BTreeMap<String, String> = BTreeMap::new(),
         /// User of basic authentication; the password is the URL's or that of `BELLOWS_PROBE_PASSWORD`.
-        "user" user: Option<String> = None,
+        "user" user: Option<String> as User = None,
         /// File with a bearer token; that of `BELLOWS_PROBE_TOKEN` if absent.
         "bearer-file" bearer_file: Option<PathBuf> = None,
         /// Longest that a request may take.

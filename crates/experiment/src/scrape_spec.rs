@@ -22,9 +22,9 @@ flat_table! {
     pub struct ScrapeSpec {
         /// Where the page is: `http://localhost:15692/metrics/per-object`; a path such as `/metrics/per-object` is one
         /// of a managed RabbitMQ's own pages, which bellows has it serve on a free port; of a cluster, each node's.
-        "url" url: String = String::new(),
+        "url" url: String as Address = String::new(),
         /// Prefix of its series' names; host, port and path where absent, or the path alone.
-        "name" name: Option<String> = None,
+        "name" name: Option<String> as Label = None,
         /// Time between two requests.
         "every" every: Length = Length::seconds(5),
         /// Series that the run keeps, counters as rates; none where absent, so that only the cost of the page is kept.
@@ -36,7 +36,7 @@ flat_table! {
         /// Whether the server may compress the page.
         "gzip" gzip: bool = true,
         /// User of the page.
-        "user" user: Option<String> = None,
+        "user" user: Option<String> as User = None,
         /// Its password; without a user, a bearer token.
         "password" password: Option<Secret> = None,
         /// With TLS: a PEM file with the authorities to trust, instead of the machine's.

@@ -18,9 +18,9 @@ flat_table! {
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct OAuth2Spec {
         /// The token endpoint.
-        "uri" uri: String = String::new(),
+        "uri" uri: String as Address = String::new(),
         /// Who asks.
-        "client-id" client_id: String = String::new(),
+        "client-id" client_id: String as User = String::new(),
         /// Scopes of the token; the endpoint's default where empty.
         "scopes" scopes: Vec<String> = Vec::new(),
         /// Further parameters of each request, as `orgId = "1234"`.

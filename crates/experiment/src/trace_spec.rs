@@ -23,11 +23,11 @@ flat_table! {
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct TraceSpec {
         /// Tells several traces apart: lower-case letters, digits and `-`.
-        "name" name: String = String::new(),
+        "name" name: String as Label = String::new(),
         /// The function, MODULE:FUNCTION/ARITY; MODULE:FUNCTION for any number of arguments.
-        "call" call: String = String::new(),
+        "call" call: String as Nothing = String::new(),
         /// Only calls whose arguments match, as in a function's head, perhaps with `when`.
-        "match" matching: Option<String> = None,
+        "match" matching: Option<String> as Terms = None,
         /// Only processes with this role when it begins: `queue`, `channel`, `connection`, or the module that they run.
         "role" role: Option<String> = None,
         /// The node of a cluster, by number; the first where absent.

@@ -225,13 +225,13 @@ fn many_names_cost_no_more_than_some() {
             response: measure::LatencySummary { count: 12, p50_ns: 1_000_000, max_ns: 3_000_000, ..Default::default() },
             ..Default::default()
         };
-        run.summary.as_mut().unwrap().scrapes = (0..300).map(page).collect();
+        run.summary.as_mut().unwrap().scrapes = (0..60).map(page).collect();
     }
     let found = history("x", &runs, 0.05);
     assert_eq!(found.figures.len(), 100);
     assert_eq!(found.figures[0].name, "received rate");
     assert_eq!(found.figures[1].name, "page-19-0 page p50");
-    assert!(found.figures_left_out > 10_000, "{}", found.figures_left_out);
+    assert!(found.figures_left_out > 2_000, "{}", found.figures_left_out);
 }
 
 /// `bellows client` calls all of its runs `client`, whatever they load.

@@ -27,7 +27,7 @@ export function masthead(view: About, what = 'comparison of two sides'): HTMLEle
 }
 
 export function lead(headline: string, explained: readonly string[] = []): HTMLElement {
-  const further = explained.map((text) => h('p', { class: 'headline explained' }, text));
+  const further = explained.map((text) => h('p', { class: 'headline explained' }, withCode(text)));
   return h('div', { class: 'lead' }, h('p', { class: 'headline' }, headline), further);
 }
 
@@ -63,12 +63,12 @@ function warnedOf({ a }: About): string {
 /** Why it might not be believed: what was forced, what the runs' warnings say, what was made anew. */
 export function belief(view: About): HTMLElement {
   const forced = view.forced.map((text) =>
-    h('li', { class: 'caution' }, h('b', {}, 'Compared all the same:'), ` ${text}`),
+    h('li', { class: 'caution' }, h('b', {}, 'Compared all the same:'), withCode(` ${text}`)),
   );
   const warned = ranked(view.warnings).map((it) =>
     h('li', { class: it.tier }, h('b', {}, nameOfCode(it.code)), withCode(` ${share(it, view)}: ${it.text}`)),
   );
-  const notes = view.remarks.map((text) => h('li', { class: 'note' }, text));
+  const notes = view.remarks.map((text) => h('li', { class: 'note' }, withCode(text)));
   const none = forced.length + warned.length === 0;
   return section(
     'warnings',

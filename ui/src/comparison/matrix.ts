@@ -1,6 +1,6 @@
 // The page of a matrix: where a change helps and where it hurts, a cell for each combination of some keys' values.
 
-import { h, later, section, wayTo } from '../core/dom';
+import { h, later, section, wayTo, withCode } from '../core/dom';
 import { counted } from '../core/format';
 import type { CellView, FigureRow, MatrixView } from '../core/view';
 import { valued } from '../sections/repeats';
@@ -138,7 +138,7 @@ function everyCell(view: MatrixView): HTMLElement {
       h('b', {}, href ? h('a', { href }, of.label) : of.label),
       h('span', { class: 'came' }, of.decided),
       h('p', {}, of.headline),
-      of.explanation ? h('p', { class: 'explained' }, `${of.explanation}.`) : null,
+      of.explanation ? h('p', { class: 'explained' }, withCode(`${of.explanation}.`)) : null,
     );
   };
   return section(

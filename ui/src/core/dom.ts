@@ -234,7 +234,7 @@ export function scrolling(part: Child, attributes: Record<string, Attribute> = {
 
 /** Sentences below a part of the page, an item each. */
 export function remarkList(...texts: Child[]): HTMLElement {
-  const items = texts.map((text) => text && h('li', {}, text));
+  const items = texts.map((text) => text && h('li', {}, typeof text === 'string' ? withCode(text) : text));
   return h('ul', { class: 'hint remarks' }, items);
 }
 

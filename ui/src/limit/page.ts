@@ -3,7 +3,17 @@
 import { lead } from '../comparison/about';
 import { partsOf, type Sheet } from '../comparison/page';
 import { nameOf } from '../comparison/runs';
-import { button, type Child, type Column, h, remarkList, scrolling, section, tableOfColumns } from '../core/dom';
+import {
+  button,
+  type Child,
+  type Column,
+  h,
+  remarkList,
+  scrolling,
+  section,
+  tableOfColumns,
+  withCode,
+} from '../core/dom';
 import { MAIN_PERCENTILES as PERCENTILES, significant, supports } from '../core/format';
 import type { LimitView, TrialView } from '../core/view';
 import { percentileCell, WEAK_MEANS } from '../sections/percentile-cell';
@@ -52,7 +62,7 @@ function trials(view: LimitView): HTMLElement {
     [{ number: 'sent, msg/s' }, (it) => significant(it.sent)],
     [{ number: 'received, msg/s' }, (it) => significant(it.received)],
     [{ number: 'broker, cores' }, ({ broker_cores: cores }) => (cores === null ? '–' : significant(cores))],
-    ['why not', ({ why }) => h('span', { title: why.join('; ') || null }, why.join('; '))],
+    ['why not', ({ why }) => h('span', { title: why.join('; ') || null }, withCode(why.join('; ')))],
     ['run', (it) => nameOf(it, LONGEST_NAME)],
   ]);
   const isWeak = view.trials.some(({ latency }) =>

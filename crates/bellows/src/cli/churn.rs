@@ -27,7 +27,7 @@ pub(crate) struct ChurnArgs {
     /// (`bellows help schedules`)
     #[arg(long, value_name = "SHAPE", conflicts_with = "rate")]
     schedule: Option<ScheduleSpec>,
-    /// Measured phase, in seconds (or 500ms, 2m)
+    /// Measured phase, in seconds (or 500ms, 2m); 0 = until Ctrl-C
     #[arg(long, value_name = "DURATION", default_value = "10")]
     duration: Length,
     #[arg(long, value_name = "N", default_value_t = 0)]

@@ -291,9 +291,7 @@ fn tip(error: &clap::Error) -> Option<String> {
             ContextValue::String(typed) if typed == "--no-archive" && usage(error)?.contains("bellows run ") => {
                 Some(KEEPS.to_owned())
             }
-            ContextValue::String(typed) if error.get(ContextKind::SuggestedArg).is_none() => {
-                slip_of(error, typed).map(|known| format!("a similar argument exists: '--{known}'"))
-            }
+            ContextValue::String(typed) if error.get(ContextKind::SuggestedArg).is_none() => meant_by(error, typed),
             _ => None,
         },
         _ => None,
@@ -401,18 +399,36 @@ fn usage_of(error: &clap::Error) -> Option<clap::builder::StyledStr> {
     Some(command.render_usage())
 }
 
-/// The option of the command that may be meant; clap suggests none of few letters.
-fn slip_of(error: &clap::Error, argument: &str) -> Option<String> {
+/// The option of the command that may be meant, since clap suggests none of few letters; or the commands beside it that
+/// have the option as it was typed.
+fn meant_by(error: &clap::Error, argument: &str) -> Option<String> {
     let typed = argument.split('=').next()?.strip_prefix("--")?;
     let usage = usage(error)?;
-    let mut command = &Cli::command();
+    let (mut path, grammar) = ("bellows".to_owned(), Cli::command());
+    let (mut command, mut group) = (&grammar, &grammar);
     for word in usage.split_whitespace().skip_while(|word| *word != "bellows").skip(1) {
         let Some(below) = command.find_subcommand(word) else { break };
-        command = below;
+        if !std::ptr::eq(group, command) {
+            path = format!("{path} {}", command.get_name());
+        }
+        (group, command) = (command, below);
     }
-    let mut known = command.get_arguments().filter(|arg| !arg.is_hide_set()).filter_map(Arg::get_long);
-    known.find(|known| is_slip(typed, known)).map(str::to_owned)
+    let options = |of: &'_ Command| -> Vec<String> {
+        of.get_arguments().filter(|arg| !arg.is_hide_set()).filter_map(Arg::get_long).map(str::to_owned).collect()
+    };
+    if let Some(known) = options(command).into_iter().find(|known| is_slip(typed, known)) {
+        return Some(format!("a similar argument exists: '--{known}'"));
+    }
+    let beside =
+        group.get_subcommands().filter(|it| !it.is_hide_set() && options(it).iter().any(|known| known == typed));
+    let have: Vec<_> = beside.map(|it| format!("'{path} {}'", it.get_name())).collect();
+    // What many commands have says nothing about this one.
+    let is_told = (1..=MOST_BESIDE).contains(&have.len()) && !std::ptr::eq(group, &raw const grammar);
+    is_told.then(|| format!("it is an option of {}", have.join(" and ")))
 }
+
+/// More commands that have an option are not named.
+const MOST_BESIDE: usize = 2;
 
 /// Whether an option that the error suggests is another one than was typed: clap asks for few letters in common.
 fn is_far_fetched(error: &clap::Error) -> bool {
@@ -508,6 +524,9 @@ mod tests {
             let text = refused(&format!("bellows artemis perf client {option} 5 q"));
             assert_eq!(text.contains("a similar"), is_alike, "{text}");
         }
+        let text = refused("bellows artemis perf consumer --message-size 5 q");
+        let beside = "it is an option of 'bellows artemis perf client' and 'bellows artemis perf producer'";
+        assert!(text.contains(beside), "{text}");
     }
 
     #[test]

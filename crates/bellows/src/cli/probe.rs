@@ -33,7 +33,7 @@ pub(crate) struct ProbeArgs {
     /// (`bellows help schedules`)
     #[arg(long, value_name = "SHAPE")]
     schedule: Option<ScheduleSpec>,
-    /// Measured phase, in seconds (or 500ms, 2m)
+    /// Measured phase, in seconds (or 500ms, 2m); 0 = until Ctrl-C
     #[arg(long, value_name = "DURATION", default_value = "30")]
     duration: Length,
     /// Warm-up before the measured phase, in seconds (or 500ms, 2m)

@@ -1,9 +1,8 @@
-//! `bellows ab` of histogram logs: Java's, those of several runs, a single log, refusals.
+//! `bellows ab` of histogram logs: those of several runs, a single log, refusals. Java's are read in `archive`.
 
 use crate::common;
 
 use std::path::Path;
-use std::process::Command;
 
 use common::{figure, folder, run};
 
@@ -121,51 +120,4 @@ fn what_is_refused_says_why() {
     refused(&["x", "--with", "y", "--unit", "us"], 2, &["--unit is for histogram logs"]);
     run(dir, &["ab", "a.hlog", "--with", "b.hlog", "--unit", "h"]).ends(2).says(["ns, us, ms"]);
     assert!(!dir.join("x.svg").exists());
-}
-
-#[test]
-fn logs_that_java_wrote_have_the_percentiles_that_histogram_log_processor_prints() {
-    let jar = "/usr/share/java/hdrhistogram.jar";
-    let javac = Command::new("javac").arg("-version").output();
-    if !Path::new(jar).exists() || javac.is_err() {
-        testkit::skip!("needs libhdrhistogram-java and default-jdk-headless");
-    }
-    let dir = &*folder();
-    let ran = |program: &str, args: &[&str]| {
-        let out = testkit::java(program).args(args).current_dir(dir).output().expect(program);
-        assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
-        String::from_utf8_lossy(&out.stdout).into_owned()
-    };
-    let source = include_str!("../../../archive/src/tests/java_logs/Logs.java");
-    std::fs::write(dir.join("Logs.java"), source).expect("a source");
-    ran("javac", &["-cp", jar, "-d", ".", "Logs.java"]);
-    let class_path = format!("{jar}:.");
-    let mut write = vec!["-cp", &class_path, "Logs", "write"];
-    for (n, factor) in [("1", "1"), ("2", "1.01"), ("3", "1.5"), ("4", "1.51")] {
-        std::fs::create_dir(dir.join(n)).expect("a folder");
-        write.extend([n, n, factor]);
-    }
-    ran("java", &write);
-    let [a, b] = ["2/untagged.hlog", "3/untagged.hlog"];
-    let sides = ["1/untagged.hlog", a, "--with", b, "4/untagged.hlog"];
-    let json = run(dir, &[&["ab"], &sides[..], &["--json", "--unit", "us"]].concat()).printed();
-    let mut compared_values = 0;
-    for (side, at, file) in [("a", 1, a), ("b", 0, b)] {
-        let processor = "org.HdrHistogram.HistogramLogProcessor";
-        let told = ran("java", &["-cp", jar, processor, "-csv", "-outputValueUnitRatio", "1", "-i", file]);
-        for row in told.lines() {
-            let fields: Vec<f64> = row.split(',').filter_map(|it| it.parse().ok()).collect();
-            let [value, share, ..] = fields[..] else { continue };
-            let name = match share {
-                0.5 => "latency p50",
-                0.9 => "latency p90",
-                1.0 => "latency max",
-                _ => continue,
-            };
-            let ours = figure(&json, name)[side][at].as_f64().expect("a value");
-            assert_eq!(ours, value * 1e3, "{name} of {file}");
-            compared_values += 1;
-        }
-    }
-    assert!(compared_values >= 6, "{compared_values}");
 }

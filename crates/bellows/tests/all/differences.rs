@@ -108,23 +108,6 @@ scheduler;$rabbit_queue:new/1 0 190
 }
 
 #[test]
-fn a_profile_does_not_differ_from_itself() {
-    let dir = before_and_after();
-    let told = json(dir.path(), &["a.folded", "a.folded"]);
-    assert_eq!(rows(&told).len(), 4);
-    for row in rows(&told) {
-        assert_eq!((&row["self_change"], &row["total_change"]), (&0.0.into(), &0.0.into()));
-        assert_eq!(row["self_by_chance"], true);
-    }
-    let drawn = run(dir.path(), &["diff", "a.folded", "a.folded", "-o", "-"]).stdout;
-    for colour in ["rgb(86,180,233)", "rgb(230,159,0)"] {
-        // In the legend alone.
-        assert_eq!(drawn.matches(colour).count(), 1, "{drawn}");
-    }
-    assert!(drawn.contains("no change is proven"));
-}
-
-#[test]
 fn what_cannot_be_compared_is_refused_with_cause_and_remedy() {
     let dir = &*before_and_after();
     // Samples of a second event, by its name, in the text of perf.

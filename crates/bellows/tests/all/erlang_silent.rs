@@ -124,16 +124,6 @@ fn ctrl_c_ends_a_window_and_shows_what_was_measured() {
     }
 }
 
-#[test]
-fn a_node_that_hangs_is_told_within_the_time_out() {
-    let dir = &*folder();
-    let node = ErlangNode::start(dir);
-    for (what, options) in COMMANDS {
-        told(&hangs(&node, node.command(dir, what, options)));
-        assert_eq!(node.left(dir), Vec::<Value>::new(), "{what}");
-    }
-}
-
 fn told(ended: &Ended) {
     ended.assert_error(1, &["no longer answers", "no answer for 2s"]).says(["--timeout"]);
 }

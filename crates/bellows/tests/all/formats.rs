@@ -144,21 +144,6 @@ fn inlined_functions_are_told_as_the_perl_script_tells_them() {
 }
 
 #[test]
-fn an_event_of_a_file_is_chosen_as_it_is_called_there() {
-    let dir = &*folder();
-    let events = ["cycles", "dTLB-load-misses", "cpu_atom/cycles/P"];
-    let samples = events
-        .iter()
-        .enumerate()
-        .map(|(at, event)| format!("app 12 1.{at}: 10 {event}: \n\t7f00 of_{at}+0x1 (/opt/app)\n\n"));
-    fs::write(dir.join("x.txt"), samples.collect::<String>()).unwrap();
-    for (at, event) in events.into_iter().enumerate() {
-        run(dir, &["top", "x.txt", "--event", event]).ok().prints([&format!("of_{at}")]);
-    }
-    run(dir, &["top", "x.txt", "--event", "mmap"]).assert_error(1, &["cycles (1)"]);
-}
-
-#[test]
 fn fold_reads_pipes_and_packed_files_and_says_what_is_wrong() {
     let dir = &*folder();
     let text = include_str!("../../../stacks/src/tests/perf-script.txt");

@@ -182,9 +182,10 @@ fn refusing(status: &'static str) -> (String, std::sync::mpsc::Receiver<String>)
 fn a_server_that_refuses_is_told_of_once_and_its_token_never() {
     let (broker, dir) = &common::broker_in_folder();
     let (to, told) = refusing("401 Unauthorized");
-    let ended = start(bellows(dir, &load(&broker.url, &["--metrics-to", &to])).env("BELLOWS_METRICS_TOKEN", "sesame"))
-        .end()
-        .ok();
+    let ended =
+        start(bellows(dir, &lasting("2", &broker.url, &["--metrics-to", &to])).env("BELLOWS_METRICS_TOKEN", "sesame"))
+            .end()
+            .ok();
     let first = told.recv_timeout(Duration::from_secs(1)).expect("a request");
     assert!(first.to_lowercase().contains("authorization: bearer sesame"), "{first}");
     assert_eq!(ended.stderr.matches("401 Unauthorized").count(), 1, "{}", ended.stderr);
@@ -212,7 +213,7 @@ fn addresses_that_make_no_sense_are_refused_and_a_server_that_is_silent_delays_n
     let (_silent, address) = listener();
     let to = format!("http://{address}/v1/metrics");
     let begun = Instant::now();
-    let ended = start(bellows(dir, &load(&broker.url, &["--metrics-to", &to]))).end().ok();
+    let ended = start(bellows(dir, &lasting("2", &broker.url, &["--metrics-to", &to]))).end().ok();
     assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
     assert!(ended.stderr.contains("were not sent"), "{}", ended.stderr);
 }

@@ -14,19 +14,6 @@ fn object(command: Command) -> Value {
     start(command).end().json()
 }
 
-#[test]
-fn of_two_brokers_on_one_port_ours_is_watched() {
-    let dir = &*folder();
-    let first = Broker::start(dir);
-    let port = first.url.rsplit(':').next().expect("a port");
-    let second = Broker::start_at(dir, &format!("127.0.0.2:{port}"));
-    for broker in [&first, &second] {
-        let summary = object(bellows(dir, &common::words(&format!("{PRODUCER} --url {}", broker.url))));
-        assert_eq!(summary["broker"]["pid"], broker.child.id(), "{summary:#}");
-        assert!(summary["scenarios"]["messages"]["cpu_us_each"]["broker"].is_number(), "{summary:#}");
-    }
-}
-
 /// A command line of another program that starts ours.
 fn wrapped(dir: &Path, program: &str, line: &str) -> Command {
     let mut command = Command::new(program);

@@ -262,31 +262,23 @@ fn the_second_signal_ends_at_once() {
 }
 
 #[test]
-fn after_kill_9_the_folder_is_readable() {
-    let (broker, dir) = &common::broker_in_folder();
-    let client = long_run(dir, &broker.url);
-    client.signal("KILL");
-    let ended = client.end();
+fn after_kill_9_the_folder_is_readable_and_no_embedded_broker_is_left() {
+    let dir = &*folder();
+    let bellows = start(bellows(dir, &demo(&["--no-profile", "--set", "phases.measure=60s"])));
+    wait_for("recorded second", || seconds_recorded(dir) >= 2);
+    let children = children(bellows.child.id());
+    assert!(!children.is_empty(), "the embedded broker is not a child process");
+    bellows.signal("KILL");
+    let ended = bellows.end();
     assert_eq!(ended.code(), None, "{ended:?}");
+    wait_for("end of the embedded broker", || {
+        children.iter().all(|pid| !Path::new(&format!("/proc/{pid}/exe")).exists())
+    });
     run(dir, &["runs"]).prints(["unfinished"]);
     let report = run(dir, &["runs", "report", "last"]).ok();
     let path = report.stdout.trim_end();
     assert!(fs::metadata(dir.join(path)).is_ok_and(|m| m.len() > 10_000), "{report:?}");
     assert!(seconds_recorded(dir) >= 2);
-}
-
-#[test]
-fn kill_9_leaves_no_embedded_broker_behind() {
-    let dir = &*folder();
-    let bellows = start(bellows(dir, &demo(&["--no-profile", "--set", "phases.measure=60s"])));
-    wait_for("recorded second", || seconds_recorded(dir) >= 1);
-    let children = children(bellows.child.id());
-    assert!(!children.is_empty(), "the embedded broker is not a child process");
-    bellows.signal("KILL");
-    bellows.end();
-    wait_for("end of the embedded broker", || {
-        children.iter().all(|pid| !Path::new(&format!("/proc/{pid}/exe")).exists())
-    });
 }
 
 fn children(pid: u32) -> Vec<u32> {

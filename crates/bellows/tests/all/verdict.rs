@@ -154,15 +154,6 @@ fn a_real_broker_that_gets_all_it_can_take_is_the_limit() {
 }
 
 #[test]
-fn a_rate_that_is_kept_is_the_schedules() {
-    let _machine = machine();
-    let (broker, dir) = &common::broker_in_folder();
-    expect("schedule", &["the requested rate was met: ", "200 msg/s"], 0.0, || {
-        produce(dir, &broker.url, "--rate 200 --max-pending 100")
-    });
-}
-
-#[test]
 fn a_generator_without_a_core_of_its_own_is_the_limit() {
     if cores() < 2 || !has_taskset() {
         testkit::skip!("it takes two cores, and taskset (util-linux)");

@@ -38,11 +38,9 @@ fn the_work_of_two_queues_is_told_apart() {
     let load = |queue: &str, rate: u32| {
         format!("[[load]]\ndestination = \"queue://{queue}\"\nrate = {rate}\nmax-pending = 1000\n")
     };
-    let experiment = format!(
-        "name = \"work\"\n{broker}[phases]\nwarmup = \"1s\"\nmeasure = \"60s\"\n{}{}",
-        load("busy", 3000),
-        load("idle", 300)
-    );
+    let (busy, idle) = (load("busy", 1500), load("idle", 300));
+    let experiment =
+        format!("name = \"work\"\n{broker}[phases]\nwarmup = \"1s\"\nmeasure = \"60s\"\n{busy}{busy}{idle}");
     fs::write(dir.join("work.toml"), experiment).expect("write");
     let ended = run_until_sampled(dir, "work.toml");
     let record = common::record(dir);
@@ -51,8 +49,9 @@ fn the_work_of_two_queues_is_told_apart() {
         testkit::skip!("this user may not copy stacks: {}", ended.stderr);
     }
     testkit::assert_has(common::figures(dir), ["whose work: "]);
+    let all = |by: &str| common::run(dir, &["top", "last", "--by", by, "--json", "--limit", "1000"]).json();
     let rows = |by: &str| {
-        let rows = common::run(dir, &["top", "last", "--by", by, "--json", "--limit", "1000"]).json();
+        let rows = all(by);
         move |of: &str| {
             let row = rows.as_array().expect("rows").iter().find(|row| row["of"] == of);
             row.and_then(|row| row["share"].as_f64()).unwrap_or(0.0)
@@ -67,9 +66,15 @@ fn the_work_of_two_queues_is_told_apart() {
     let role = rows("role");
     assert!((role("queue") - busy - idle).abs() < 0.01, "{}", role("queue"));
     assert!(role("channel") > 0.05, "{}", role("channel"));
-    let connection = rows("connection");
-    let of = |queue: &str| connection(&format!("bellows producer 0 of queue://{queue}"));
-    assert!(of("busy") > 0.0, "{}", ended.stdout);
+    // The clients of both loads of the busy queue call their connections the same, and are told apart.
+    for (by, prefix) in [("connection", ""), ("process", "connection ")] {
+        let rows = all(by);
+        for client in ["producer", "consumer"] {
+            let begin = format!("{prefix}bellows {client} 0 of queue://busy 127.0.0.1:");
+            let is_twin = |row: &&Value| row["of"].as_str().is_some_and(|of| of.starts_with(&begin));
+            assert_eq!(rows.as_array().expect("rows").iter().filter(is_twin).count(), 2, "{by}: {rows:#}");
+        }
+    }
     assert!(rows("vhost")("/") > 0.3);
 
     // What the time went into: every sample is of one class, and what a node always does is among them.
@@ -104,28 +109,6 @@ fn exports_few_functions() -> bool {
     let names = names.filter_map(|it| it.file_name().into_string().ok());
     let versions = names.filter_map(|it| it.strip_prefix("erts-")?.split('.').next()?.parse().ok());
     versions.max().is_some_and(|it: u32| it >= 17)
-}
-
-/// The consumers of both groups call their connections the same.
-#[test]
-fn connections_of_one_name_are_told_apart() {
-    let (dir, node) = &managed::shared!();
-    let broker = node.broker();
-    let load = "[[load]]\ndestination = \"queue://twins\"\nrate = 3000\nmax-pending = 1000\n";
-    let experiment = format!("name = \"twins\"\n{broker}[phases]\nwarmup = \"1s\"\nmeasure = \"60s\"\n{load}{load}");
-    fs::write(dir.join("twins.toml"), experiment).expect("write");
-    let ended = run_until_sampled(dir, "twins.toml");
-    for by in ["connection", "process"] {
-        let top = common::run(dir, &["top", "last", "--by", by, "--json", "--limit", "1000"]);
-        if top.code() != Some(0) || top.stdout == "[]\n" {
-            testkit::skip!("this user may not copy stacks: {}", ended.stderr);
-        }
-        let prefix = if by == "process" { "connection " } else { "" };
-        let begin = format!("{prefix}bellows consumer 0 of queue://twins 127.0.0.1:");
-        let rows = top.printed();
-        let is_twin = |row: &&Value| row["of"].as_str().is_some_and(|of| of.starts_with(&begin));
-        assert_eq!(rows.as_array().expect("rows").iter().filter(is_twin).count(), 2, "{by}: {}", top.stdout);
-    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use super::peer::{Connection, Seen};
-use crate::{Broker, Config, Error, Running, Stop};
+use crate::{Broker, Config, Running, Stop};
 use measure::Nanos;
 use wire::amqp091::{BasicConsume, ConfirmSelect, QueueDeclare};
 
@@ -19,25 +19,6 @@ fn queue(name: &str) -> QueueDeclare<'_> {
 
 fn consume(queue: &str) -> BasicConsume<'_> {
     BasicConsume { queue, no_ack: true, ..BasicConsume::default() }
-}
-
-#[test]
-fn messages_of_all_sizes_pass_unharmed() {
-    let broker = start(Config::default());
-    let mut producer = Connection::open(broker.local_addr());
-    let mut consumer = Connection::open(broker.local_addr());
-    producer.ask(&queue("q"), "QueueDeclareOk");
-    consumer.ask(&consume("q"), "BasicConsumeOk");
-    // Around the frame size (131,072 bytes with 8 of overhead), and far above it.
-    for size in [0, 1, 12, 4096, 131_063, 131_064, 131_065, 262_128, 3_000_000] {
-        let body: Vec<u8> = (0..size).map(|i| (i % 251) as u8).collect();
-        producer.publish("q", &body);
-        producer.flush();
-        match consumer.next() {
-            Seen::Delivery(got) => assert!(got == body, "{size} bytes came as {}", got.len()),
-            other => panic!("a delivery expected, not {other:?}"),
-        }
-    }
 }
 
 #[test]
@@ -67,38 +48,6 @@ fn a_consumer_that_reads_nothing_for_a_while_loses_nothing() {
     for _ in 0..2_000 {
         assert!(matches!(consumer.next(), Seen::Delivery(got) if got == body));
     }
-}
-
-#[test]
-fn hundreds_of_connections_are_served_at_once() {
-    let broker = start(Config::default());
-    let mut all: Vec<Connection> = (0..300).map(|_| Connection::open(broker.local_addr())).collect();
-    for (i, connection) in all.iter_mut().enumerate() {
-        let name = format!("q{i}");
-        connection.ask(&queue(&name), "QueueDeclareOk");
-        connection.ask(&consume(&name), "BasicConsumeOk");
-    }
-    for (i, connection) in all.iter_mut().enumerate() {
-        connection.publish(&format!("q{}", (i + 1) % 300), &i.to_le_bytes());
-        connection.flush();
-    }
-    for (i, connection) in all.iter_mut().enumerate() {
-        let sender: usize = (i + 299) % 300;
-        assert_eq!(connection.next(), Seen::Delivery(sender.to_le_bytes().to_vec()));
-    }
-}
-
-#[test]
-fn what_is_no_amqp_is_answered_with_the_protocol_header_and_closed() {
-    let broker = start(Config::default());
-    let mut good = Connection::open(broker.local_addr());
-    let mut bad = TcpStream::connect(broker.local_addr()).expect("a connection");
-    bad.set_read_timeout(Some(Duration::from_secs(20))).expect("a time-out");
-    bad.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").expect("written");
-    let mut answer = Vec::new();
-    bad.read_to_end(&mut answer).expect("an answer and an end");
-    assert_eq!(answer, b"AMQP\x00\x00\x09\x01");
-    good.ask(&queue("q"), "QueueDeclareOk");
 }
 
 /// A client that sees the end before it has looked at the answer takes it for a loss, as amqp091-go does.
@@ -152,17 +101,4 @@ fn stopping_says_goodbye() {
     assert_eq!(code, 320);
     assert!(text.starts_with("CONNECTION_FORCED"), "{text}");
     running.join().unwrap().expect("an orderly end");
-}
-
-#[test]
-fn an_address_in_use_is_named() {
-    let broker = start(Config::default());
-    let config = Config { listen: broker.local_addr(), ..Config::default() };
-    match Broker::bind(config) {
-        Err(error @ Error::Listen { .. }) => {
-            let text = error.to_string();
-            assert!(text.contains(&broker.local_addr().to_string()), "{text}");
-        }
-        other => panic!("{other:?}"),
-    }
 }

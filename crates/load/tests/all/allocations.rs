@@ -135,12 +135,12 @@ fn histograms_are_as_many_as_are_recorded() {
     drop(histogram);
     let broker = common::embedded();
     let confirmed = group(Endpoint::new("127.0.0.1", broker.local_addr().port()));
-    let mut unconfirmed = confirmed.clone();
-    unconfirmed.producers.guarantee = Guarantee::Unconfirmed;
     let mut scheduled = confirmed.clone();
     scheduled.producers.arrivals = common::rate(3_000.0);
+    let mut unconfirmed = scheduled.clone();
+    unconfirmed.producers.guarantee = Guarantee::Unconfirmed;
     // End-to-end and transfer; with confirms also send ack and ack response; with a schedule also send delay.
-    for (group, metrics) in [(unconfirmed, 2), (confirmed, 4), (scheduled, 5)] {
+    for (group, metrics) in [(unconfirmed, 3), (confirmed, 4), (scheduled, 5)] {
         let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let before = HISTOGRAMS.load(Ordering::Relaxed);
         MOST_HISTOGRAMS.store(before, Ordering::Relaxed);

@@ -14,7 +14,7 @@ use crate::common;
 use crate::proof::scene::{Protocols, over};
 use crate::world::{self, Pace, World};
 
-const SCRIPTS: u64 = 1_000;
+const SCRIPTS: u64 = 500;
 /// Scripts over either protocol or both, of all faults; `make prove` plays 10,000.
 const SCRIPTS_ACROSS: u64 = 300;
 /// Scripts whose counts were not what was injected once are played every time. In all of them a message

@@ -120,7 +120,7 @@ impl Outage {
 
 #[test]
 fn a_load_outlives_its_broker_and_keeps_its_schedule() {
-    world::prove(200, "--test all recovery::a_load_outlives_its_broker", |seed| {
+    world::prove(100, "--test all recovery::a_load_outlives_its_broker", |seed| {
         let outage = Outage::random(seed);
         outage.problem(seed).map(|rule| format!("not so: {rule}\n{outage:?}\n{:?}", outage.play(seed).0))
     });

@@ -16,7 +16,7 @@ use crate::common;
 use crate::world::peer::{Asked, Peer, Serve, beating, polite};
 use crate::world::{self, Pace, World};
 
-const SCRIPTS: u64 = 2_000;
+const SCRIPTS: u64 = 1_000;
 /// Nobody needs longer.
 const LIMIT: Nanos = Nanos::from_millis(20_000);
 /// How often a peer does something of itself, and the test looks whether all is done.

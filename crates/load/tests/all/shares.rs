@@ -160,7 +160,7 @@ fn replayed(broker: SocketAddr, seed: u64) -> Plan {
 
 #[test]
 fn what_shares_count_and_measure_is_what_one_process_does() {
-    for seed in testkit::seeds(3) {
+    for seed in testkit::seeds(2) {
         let of = |workers, placement| {
             let (world, broker) = exact_world();
             let mut plan = replayed(broker, seed);
@@ -247,7 +247,7 @@ fn problem_of_spread_ledger(seed: u64) -> Option<String> {
 #[test]
 fn a_ledger_whose_producers_and_consumers_are_apart_is_exact() {
     world::prove(
-        20,
+        10,
         "--test all shares::a_ledger_whose_producers_and_consumers_are_apart_is_exact",
         problem_of_spread_ledger,
     );

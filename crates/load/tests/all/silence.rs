@@ -411,7 +411,7 @@ impl TwoRates {
 
 #[test]
 fn a_silence_delays_what_was_due_on_its_own_connections() {
-    world::prove(500, "--test all silence::a_silence_delays", |seed| TwoRates::random(seed).problem(seed));
+    world::prove(250, "--test all silence::a_silence_delays", |seed| TwoRates::random(seed).problem(seed));
 }
 
 /// A producer of a few messages a second, of which some are never answered, an early one in any case. For a while the

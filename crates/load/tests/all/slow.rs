@@ -11,7 +11,7 @@ use testkit::Random;
 use crate::common::{self, phases, rate, reconnect, work};
 use crate::world::{self, Pace, Told, World};
 
-const SCENES: u64 = 300;
+const SCENES: u64 = 150;
 /// The longest that a message is under way between two sides, and a loop late, at the default pace.
 const ON_THE_WAY: u64 = 250_000;
 

@@ -117,7 +117,7 @@ impl Stop {
 
 #[test]
 fn whoever_stands_still_is_told_with_its_time_and_what_it_delayed() {
-    world::prove(500, "--test all stalls::whoever_stands_still", |seed| {
+    world::prove(250, "--test all stalls::whoever_stands_still", |seed| {
         let stop = Stop::random(seed);
         stop.problem(seed).map(|wrong| format!("{stop:?}: {wrong}"))
     });

@@ -11,7 +11,7 @@ use testkit::Random;
 use crate::common;
 use crate::world::{self, Pace, World};
 
-const SCENES: u64 = 300;
+const SCENES: u64 = 150;
 const MEASURE_MS: u64 = 400;
 /// Messages that may be on their way while a subscription is.
 const ON_THE_WAY: u64 = 4;

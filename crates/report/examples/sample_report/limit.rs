@@ -4,8 +4,8 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 
 use archive::{
-    FoundLimit, LimitOutcome, LimitPlan, LimitTrial, LimitTrials, LimitedBy, QuantityUnit, RequirementOutcome,
-    ScaleEstimate, ScaleLaw, ScaleRun, ScaleRuns, SuggestedRate,
+    Finding, FoundLimit, LimitOutcome, LimitPlan, LimitTrial, LimitTrials, LimitedBy, QuantityUnit, RequirementOutcome,
+    ScaleEstimate, ScaleLaw, ScaleRun, ScaleRuns, SuggestedRate, Tier, Warning,
 };
 use measure::LatencySummary;
 
@@ -112,7 +112,10 @@ pub(crate) fn write_scale(dir: &Path) -> Result<PathBuf, Box<dyn Error>> {
 fn trial(number: u32, (rate, outcome, p99_us): (f64, LimitOutcome, u64)) -> LimitTrial {
     let is_held = outcome == LimitOutcome::Held;
     let p99_ns = p99_us * 1_000;
+    let text = "this is a debug build: build with `make build`".to_owned();
+    let debug = Warning { text, ..Warning::new(Tier::Caution, Finding::DebugBuild {}) };
     LimitTrial {
+        cautions: vec![debug],
         // Only the first has a report.
         id: match number {
             1 => "run-1".to_owned(),

@@ -74,7 +74,7 @@ fn rows<'a>(record: &RunRecord, summary: &'a RunSummary, shown: &[&Warning], fai
     rows.extend(programs(summary));
     rows.extend(workers(summary));
     rows.extend(load::cpu(record, summary));
-    rows.extend(summary.verdict.as_ref().and_then(|it| limited_by(it, shown)));
+    rows.extend(summary.verdict.as_ref().and_then(|it| limited_by(it, shown, summary)));
     rows.extend(profiles(summary));
     rows.extend(inspections(summary));
     rows.extend(met(&summary.requirements));
@@ -252,7 +252,7 @@ fn workers(summary: &RunSummary) -> Option<Row<'static>> {
 }
 
 /// Who limited the run: always shown. What a warning below says is not said here, too.
-fn limited_by(verdict: &Verdict, shown: &[&Warning]) -> Option<Row<'static>> {
+fn limited_by(verdict: &Verdict, shown: &[&Warning], summary: &RunSummary) -> Option<Row<'static>> {
     let sentence = verdict.sentence.as_str();
     if sentence.is_empty() || matches!(verdict.cause, Some(Cause::BrokeOff)) {
         return None;
@@ -267,7 +267,13 @@ fn limited_by(verdict: &Verdict, shown: &[&Warning]) -> Option<Row<'static>> {
         return Some(Row::text(RowRank::Core, "limited by", "undecided: other processes took the cores"));
     }
     let (label, text) = match sentence.strip_prefix("limited by ") {
-        _ if matches!(verdict.cause, Some(Cause::RateMet { .. })) => ("limited by", "the requested rate"),
+        _ if matches!(verdict.cause, Some(Cause::RateMet { .. })) => {
+            let is_less = summary.workers.iter().any(|it| it.absence.tolerated);
+            (
+                "limited by",
+                if is_less { "what was requested of the workers that remained" } else { "the requested rate" },
+            )
+        }
         Some(text) => ("limited by", text),
         None if sentence.starts_with("undecided: ") => ("limited by", sentence),
         None => ("verdict", sentence),

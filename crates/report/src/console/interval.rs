@@ -66,11 +66,7 @@ pub(super) enum Rank {
 pub(super) fn line(shape: &Shape, point: &SeriesPoint, beside: &[LinePart]) -> Option<String> {
     // Whoever looks at messages alone wants all of their latencies.
     let is_alone = beside.is_empty() && point.scenarios().next().is_none();
-    line_within(if is_alone { usize::MAX } else { MOST_COLUMNS }, shape, point, beside)
-}
-
-/// A line like that of [`line`], in at most so many columns.
-pub(super) fn line_within(most: usize, shape: &Shape, point: &SeriesPoint, beside: &[LinePart]) -> Option<String> {
+    let most = if is_alone { usize::MAX } else { MOST_COLUMNS };
     let mut parts = of_messages(shape, point);
     let several = point.scenarios().count() > 1;
     for (name, scenario) in point.scenarios() {

@@ -19,10 +19,9 @@ const LONG: Duration = Duration::from_secs(1);
 /// When a pipe is told first that something is still waited for, and the interval of reminders, in seconds.
 const REMIND: u64 = 2;
 const REMIND_EVERY: u64 = 10;
-/// Seconds of a load that have a line each in a pipe, and how many share one from then on, which is so wide at most.
+/// Seconds of a load that have a line each in a pipe, and how many share one from then on.
 const OWN_LINES: u32 = 10;
 const SHARED_LINE: f64 = 10.0;
-const SHARED_COLUMNS: usize = 120;
 /// Interval at which the time of a running step is renewed.
 const TICK: Duration = Duration::from_millis(250);
 
@@ -342,7 +341,7 @@ impl PlainView {
 
     fn shared_line(&mut self) -> Option<String> {
         let shared = self.shared.take()?;
-        interval::line_within(SHARED_COLUMNS, &self.shape, &shared, &self.beside.news())
+        interval::line(&self.shape, &shared, &self.beside.news())
     }
 
     /// The line of an interval, behind that of seconds of another phase.

@@ -179,9 +179,13 @@ pub(super) fn fit_middle(name: &str, room: usize) -> String {
         return name.to_owned();
     }
     ConnectionName::of(name).and_then(|it| it.fit(room)).unwrap_or_else(|| {
+        // A remark in brackets, such as "(flow)", does not take the place of the number before it.
+        let at = name.rfind(" (").filter(|at| name.ends_with(')') && width(&name[*at..]) <= room / 3);
+        let (name, remark) = name.split_at(at.unwrap_or(name.len()));
+        let room = room - width(remark);
         let begin = fit(name, room / 2);
         let end = fit_end(name, (room + 1).saturating_sub(width(&begin)));
-        format!("{begin}{}", end.trim_start_matches('…'))
+        format!("{begin}{}{remark}", end.trim_start_matches('…'))
     })
 }
 
@@ -563,6 +567,7 @@ mod tests {
         assert_eq!(fit_middle(named, 56), "connection …:33056…bellows producer 2 of queue://demo");
         assert_eq!(fit_middle(named, 40), "connection …:33056…producer 2 of queue:…");
         let numbered = format!("{} (3) (flow)", named.replace("connection", "channel"));
+        assert_eq!(fit_middle("queue of-a-long-name.12 (flow)", 24), "queue of-…me.12 (flow)");
         assert_eq!(fit_middle(&numbered, 40), "channel …:33056…producer 2 o… (3) (flow)");
         for room in 29..50 {
             let cut = fit_middle(channel, room);

@@ -3,9 +3,10 @@
 use std::path::Path;
 
 use archive::{LimitTrials, PairedMatrix, PairedRuns, RunReader, Topology, read_named_series};
+use experiment::TextKind;
 
 use super::experiment::{note_arguments, note_command, note_experiment, note_value};
-use super::names::{NameKind, Names};
+use super::names::Names;
 use crate::view::{ComparisonView, LimitView, MatrixView, ProcessView, RunView};
 
 /// Registered processes of the broker and of Erlang are code; their names begin so.
@@ -17,20 +18,20 @@ pub(super) fn note_run(names: &mut Names, view: &RunView, dir: &Path) {
     // A queue is often called as the experiment is: what it is first noted as, it stays.
     note_topology(names, &view.topology);
     note_experiment(names, &view.experiment);
-    names.add(NameKind::Experiment, &view.name);
+    names.add(TextKind::Experiment, &view.name);
     note_command(names, &view.command);
     // Tags that `bellows ab` and `limit` give say nothing of anybody.
     let is_own = |tag: &&String| ["side-", "pair-", "cell-"].iter().any(|it| tag.starts_with(it));
-    view.tags.iter().filter(|tag| !is_own(tag)).for_each(|tag| names.add(NameKind::Tag, tag));
+    view.tags.iter().filter(|tag| !is_own(tag)).for_each(|tag| names.add(TextKind::Tag, tag));
     if let Some(remark) = &view.remark {
-        names.add(NameKind::Text, remark);
+        names.add(TextKind::Text, remark);
     }
     for page in &view.figures.scrapes {
-        names.add(NameKind::Label, &page.name);
+        names.add(TextKind::Label, &page.name);
         // Brokers of other runs are no names.
         let server = page.foreign_server.as_deref().unwrap_or_default();
         if !["beam.smp", "java"].contains(&server) {
-            names.add(NameKind::Process, server);
+            names.add(TextKind::Process, server);
         }
     }
     view.profiles.iter().flat_map(|it| &it.processes).for_each(|it| note_process(names, it));
@@ -40,7 +41,7 @@ pub(super) fn note_run(names: &mut Names, view: &RunView, dir: &Path) {
         if ["machine", "broker", archive::ERLANG_MEMORY].contains(&series.name.source.as_str()) {
             continue;
         }
-        names.add(NameKind::Label, &series.name.source);
+        names.add(TextKind::Label, &series.name.source);
         series.name.labels.iter().for_each(|(key, value)| note_label(names, key, value));
     }
     note_workers(names, dir);
@@ -52,11 +53,11 @@ fn note_workers(names: &mut Names, dir: &Path) {
     // Of a page's own run there is always a record.
     let summary = RunReader::open(dir).ok().and_then(|it| it.record.summary);
     let nodes = summary.iter().flat_map(|it| &it.nodes).filter_map(|it| it.name.as_deref());
-    nodes.filter(|it| it.contains('@')).for_each(|it| names.add(NameKind::Node, it));
+    nodes.filter(|it| it.contains('@')).for_each(|it| names.add(TextKind::Node, it));
     for worker in summary.iter().flat_map(|it| &it.workers) {
-        names.add(NameKind::Host, &worker.name);
-        names.add(NameKind::Host, &worker.host);
-        worker.labels.values().for_each(|it| names.add(NameKind::Label, it));
+        names.add(TextKind::Host, &worker.name);
+        names.add(TextKind::Host, &worker.host);
+        worker.labels.values().for_each(|it| names.add(TextKind::Label, it));
     }
 }
 
@@ -64,40 +65,40 @@ fn note_workers(names: &mut Names, dir: &Path) {
 fn note_machine(names: &mut Names) {
     let machine = rustix::system::uname();
     if let Ok(name) = machine.nodename().to_str() {
-        names.add(NameKind::Host, name);
-        names.add(NameKind::Host, name.split('.').next().unwrap_or(name));
+        names.add(TextKind::Host, name);
+        names.add(TextKind::Host, name.split('.').next().unwrap_or(name));
     }
 }
 
 fn note_topology(names: &mut Names, topology: &Topology) {
     for queue in &topology.queues {
-        names.add(NameKind::Queue, &queue.name);
-        names.add(NameKind::VirtualHost, &queue.vhost);
+        names.add(TextKind::Queue, &queue.name);
+        names.add(TextKind::VirtualHost, &queue.vhost);
         // A managed cluster's are numbers.
         let nodes = queue.members.iter().chain([&queue.leader]);
         let is_number = |it: &str| it.strip_prefix("node ").is_some_and(|it| it.parse::<u8>().is_ok());
-        nodes.filter(|it| !is_number(it)).for_each(|node| names.add(NameKind::Node, node));
+        nodes.filter(|it| !is_number(it)).for_each(|node| names.add(TextKind::Node, node));
         note_arguments(names, &queue.arguments);
     }
     for exchange in &topology.exchanges {
-        names.add(NameKind::Exchange, &exchange.name);
-        names.add(NameKind::VirtualHost, &exchange.vhost);
+        names.add(TextKind::Exchange, &exchange.name);
+        names.add(TextKind::VirtualHost, &exchange.vhost);
     }
     for binding in &topology.bindings {
-        names.add(NameKind::Exchange, &binding.source);
-        names.add(NameKind::VirtualHost, &binding.vhost);
+        names.add(TextKind::Exchange, &binding.source);
+        names.add(TextKind::VirtualHost, &binding.vhost);
         let is_exchange = binding.destination_type == "exchange";
-        let kind = if is_exchange { NameKind::Exchange } else { NameKind::Queue };
+        let kind = if is_exchange { TextKind::Exchange } else { TextKind::Queue };
         names.add(kind, &binding.destination);
-        names.add(NameKind::RoutingKey, &binding.routing_key);
+        names.add(TextKind::RoutingKey, &binding.routing_key);
         note_arguments(names, &binding.arguments);
     }
 }
 
 fn note_process(names: &mut Names, process: &ProcessView) {
     let vhost = process.vhost.as_deref().unwrap_or_default();
-    names.add(NameKind::VirtualHost, vhost);
-    names.add(NameKind::Connection, process.connection.as_deref().unwrap_or_default());
+    names.add(TextKind::VirtualHost, vhost);
+    names.add(TextKind::Connection, process.connection.as_deref().unwrap_or_default());
     if process.id.is_empty() {
         return;
     }
@@ -110,11 +111,11 @@ fn note_process(names: &mut Names, process: &ProcessView) {
     let role = process.role.as_str();
     let is = |words: &str| words.split(' ').any(|word| role.contains(word));
     let kind = match () {
-        () if is("queue stream") => NameKind::Queue,
-        () if is("exchange") => NameKind::Exchange,
-        () if is("connection channel reader writer heartbeat session link") => NameKind::Connection,
+        () if is("queue stream") => TextKind::Queue,
+        () if is("exchange") => TextKind::Exchange,
+        () if is("connection channel reader writer heartbeat session link") => TextKind::Connection,
         () if CODE.split(',').any(|it| name.starts_with(it)) || name == role => return,
-        () => NameKind::Process,
+        () => TextKind::Process,
     };
     names.add(kind, name);
 }
@@ -146,14 +147,14 @@ fn note_label(names: &mut Names, key: &str, value: &str) {
         {
             return;
         }
-        "queue" => NameKind::Queue,
-        "exchange" => NameKind::Exchange,
-        "vhost" => NameKind::VirtualHost,
-        "node" | "rabbitmq_node" => NameKind::Node,
-        "instance" | "host" | "peer" => NameKind::Host,
-        "user" => NameKind::User,
-        "channel" | "connection" => NameKind::Connection,
-        _ => NameKind::Label,
+        "queue" => TextKind::Queue,
+        "exchange" => TextKind::Exchange,
+        "vhost" => TextKind::VirtualHost,
+        "node" | "rabbitmq_node" => TextKind::Node,
+        "instance" | "host" | "peer" => TextKind::Host,
+        "user" => TextKind::User,
+        "channel" | "connection" => TextKind::Connection,
+        _ => TextKind::Label,
     };
     names.add(kind, value);
 }
@@ -166,13 +167,13 @@ pub(super) fn note_comparison(names: &mut Names, view: &ComparisonView, dir: &Pa
         }
     }
     note_pairs(names, dir);
-    names.add(NameKind::Experiment, &view.name);
+    names.add(TextKind::Experiment, &view.name);
     note_machine(names);
 }
 
 fn note_pairs(names: &mut Names, dir: &Path) {
     let Ok(pairs) = PairedRuns::read(dir) else { return };
-    names.add(NameKind::Experiment, &pairs.name);
+    names.add(TextKind::Experiment, &pairs.name);
     note_experiment(names, &pairs.a);
     note_experiment(names, &pairs.b);
     // Not the first alone: the sides may have other queues, and so may their runs.
@@ -185,7 +186,7 @@ pub(super) fn note_matrix(names: &mut Names, view: &MatrixView, dir: &Path) {
         matrix.keys.iter().zip(&cell.values).for_each(|(key, value)| note_value(names, &key.key, value));
         note_pairs(names, &dir.join(&cell.folder));
     }
-    names.add(NameKind::Experiment, &view.name);
+    names.add(TextKind::Experiment, &view.name);
     note_machine(names);
 }
 
@@ -199,7 +200,7 @@ pub(super) fn note_limit(names: &mut Names, view: &LimitView, dir: &Path) {
     }
     let scaled = view.scale.iter().flat_map(|it| &it.runs).map(|it| &it.id);
     view.trials.iter().map(|it| &it.id).chain(scaled).for_each(|id| note_record(names, &dir.join(id)));
-    names.add(NameKind::Experiment, &view.name);
+    names.add(TextKind::Experiment, &view.name);
     note_machine(names);
 }
 
@@ -209,6 +210,6 @@ fn note_record(names: &mut Names, run: &Path) {
     let record = &reader.record;
     note_topology(names, &record.topology);
     note_experiment(names, &record.experiment);
-    names.add(NameKind::Experiment, &record.name);
+    names.add(TextKind::Experiment, &record.name);
     note_command(names, &record.command);
 }

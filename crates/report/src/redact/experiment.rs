@@ -1,38 +1,18 @@
-//! Names in experiments and command lines: keys that hold names, keys that hold numbers and choices, and unknown keys.
+//! Names in experiments and command lines: the rows and types of an experiment's keys say what a text names.
 
 use std::collections::HashSet;
 
+use experiment::{Experiment, Held, TextKind, Texts};
 use serde_json::Value;
 
-use super::names::{GIVEN, NameKind, Names};
+use super::names::{GIVEN, Names};
 use super::text::decoded;
 use super::words::{is_one_of, is_path, note_own_value, note_terms, note_words};
 
-/// Kind of a key's text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum KeyKind {
-    /// One of a few words, a number, or a condition.
-    Choice,
-    Name(NameKind),
-    /// An address, found by its form.
-    Address,
-    /// Erlang terms, whose texts and atoms are somebody's.
-    Terms,
-    /// Words, of which those that are no numbers are somebody's.
-    Words,
-}
-
-/// Keys that hold choices, or values that bellows itself reads; numbers with units are known by their form. A test
-/// compares an experiment's with their types (`session/tests/all/keys`).
-const CHOICES: &str = "kind queue-type ack refuse who until auth allocation method page type stacks events plugins \
-    schedule stream-offset nodes apply-to delivery that slo message-size declare content-type content-encoding event \
-    require fail-if x-queue-type x-overflow x-queue-mode x-dead-letter-strategy x-queue-leader-locator x-queue-version \
-    x-stream-offset x-match protocol select call data shape alpn place mqtt-version";
-/// Tables whose keys are somebody's own.
-const OWN_KEYS: &str = "headers arguments consumer-arguments parameters labels env";
-/// Tables whose values are somebody's own, whatever their keys are called elsewhere.
-const OWN_VALUES: [&str; 2] = ["headers", "properties"];
-/// Keys in such tables that the protocol and RabbitMQ know, the same everywhere, and beginnings of others.
+/// Arguments of queues and options of commands whose values are choices or conditions.
+const CHOICES: &str = "x-queue-type x-overflow x-queue-mode x-dead-letter-strategy x-queue-leader-locator \
+    x-queue-version x-stream-offset x-match shape slo require fail-if event delivery content-type content-encoding";
+/// Keys of arguments that the protocol and RabbitMQ know, the same everywhere, and beginnings of others.
 const PUBLIC_KEYS: &str = "x-match x-delay x-delayed-type alternate-exchange x-expires x-message-ttl x-max-length \
     x-max-length-bytes x-max-in-memory-length x-max-in-memory-bytes x-max-age x-stream-max-segment-size-bytes \
     x-stream-filter-size-bytes x-stream-filter x-stream-filter-value x-stream-match-unfiltered x-stream-offset \
@@ -42,38 +22,45 @@ const PUBLIC_KEYS: &str = "x-match x-delay x-delayed-type alternate-exchange x-e
     x-dead-letter-strategy x-cancel-on-ha-failover x-credit x-consumer-timeout x-modulus x-hash-on";
 const PUBLIC_BEGINNINGS: [&str; 3] = ["RABBITMQ_", "ERL_", "JAVA_"];
 
-/// Kind of a key's text; unknown keys hold words.
-fn held(key: &str) -> KeyKind {
-    let key = key.trim_start_matches('-');
-    if is_one_of(CHOICES, key) {
-        return KeyKind::Choice;
-    }
-    KeyKind::Name(match key {
-        "destination" | "destinations" | "subscribe" | "queue" | "queues" | "queue-pattern" | "pattern" | "u" => {
-            NameKind::Queue
-        }
-        "exchange" | "x-dead-letter-exchange" | "alternate-exchange" | "dead-letter-exchange" | "e" => {
-            NameKind::Exchange
-        }
-        "routing-key" | "x-dead-letter-routing-key" | "dead-letter-routing-key" | "k" => NameKind::RoutingKey,
-        "vhost" => NameKind::VirtualHost,
-        "user" | "management-user" | "client-id" | "user-id" | "clientID" | "username" => NameKind::User,
-        "node" => NameKind::Node,
-        "sni" | "host" | "hostname" | "source-addresses" => NameKind::Host,
-        "root" | "definitions" | "patch" | "b-patch" | "ca" | "cert" | "key" | "cookie-file" | "bearer-file"
-        | "output" | "o" | "runs" | "file" => NameKind::Path,
-        "url" | "further-urls" | "management" | "uri" | "consumer-url" | "h" => return KeyKind::Address,
-        "tag" => NameKind::Tag,
-        "description" | "note" | "advanced" | "password" => NameKind::Text,
-        "match" => return KeyKind::Terms,
-        _ => return KeyKind::Words,
+/// Kind of the texts behind a key or option that no table has.
+fn known(key: &str) -> Option<TextKind> {
+    Some(match key {
+        "queue" | "queues" | "queue-pattern" | "u" => TextKind::Queue,
+        _ if key == "e" || key.ends_with("exchange") => TextKind::Exchange,
+        _ if key == "k" || key.ends_with("routing-key") => TextKind::RoutingKey,
+        "vhost" => TextKind::VirtualHost,
+        "user-id" | "clientID" | "username" => TextKind::User,
+        "host" | "hostname" => TextKind::Host,
+        "b-patch" | "output" | "o" | "runs" | "file" => TextKind::Path,
+        "tag" => TextKind::Tag,
+        "note" | "password" => TextKind::Text,
+        "consumer-url" | "h" => TextKind::Address,
+        _ => return is_one_of(CHOICES, key).then_some(TextKind::Nothing),
     })
+}
+
+/// Texts behind a key of this table, or of one within it.
+fn within(of: Held, key: &str) -> Option<Held> {
+    let Held::Table(keys) = of else { return None };
+    let found = keys.iter().find(|(it, _)| *it == key).map(|(_, held)| *held);
+    found.or_else(|| keys.iter().find_map(|(_, inner)| within(*inner, key)))
+}
+
+/// Texts behind a key of a value; words where nothing is known of it.
+fn behind(of: Held, key: &str) -> Held {
+    let found = match of {
+        Held::Table(keys) => keys.iter().find(|(it, _)| *it == key).map(|(_, held)| *held),
+        Held::Kind(TextKind::Arguments) if is_public_key(key) => None,
+        Held::Kind(TextKind::Arguments | TextKind::Headers) => Some(Held::Kind(TextKind::Headers)),
+        Held::Kind(kind) => Some(kind).filter(|it| *it == TextKind::Own).map(Held::Kind),
+    };
+    found.unwrap_or_else(|| Held::Kind(known(key).unwrap_or(TextKind::Words)))
 }
 
 /// Notes the names and descriptions in an experiment, but for those in the built-in one's own file.
 pub(super) fn note_experiment(names: &mut Names, experiment: &Value) {
     let own = names.of_built_in(experiment);
-    note_table(names, "", &without_names(experiment, &own), false);
+    note_table(names, Experiment::HELD, "", &without_names(experiment, &own));
 }
 
 fn without_names(of: &Value, names: &HashSet<String>) -> Value {
@@ -88,31 +75,21 @@ fn without_names(of: &Value, names: &HashSet<String>) -> Value {
     }
 }
 
-fn note_table(names: &mut Names, key: &str, value: &Value, own_keys: bool) {
-    if OWN_VALUES.contains(&key) {
-        note_own_values(names, "", value);
-    }
+fn note_table(names: &mut Names, of: Held, key: &str, value: &Value) {
     match value {
         Value::Object(fields) => {
             for (inner, value) in fields {
-                if own_keys && !is_public_key(inner) {
+                if matches!(of, Held::Kind(TextKind::Arguments | TextKind::Headers)) && !is_public_key(inner) {
                     names.add_key(inner);
                 }
-                match inner.as_str() {
-                    // A trace that has no name is called as its function.
-                    "name" if fields.get("call") == Some(value) => {}
-                    "name" => note_name(names, key, value),
-                    _ => note_table(names, inner, value, own_keys || is_one_of(OWN_KEYS, inner)),
+                // A trace that has no name is called as its function.
+                if inner != "name" || fields.get("call") != Some(value) {
+                    note_table(names, behind(of, inner), inner, value);
                 }
             }
         }
-        Value::Array(items) => items.iter().for_each(|it| note_table(names, key, it, own_keys)),
-        Value::String(text) => {
-            note_value(names, key, text);
-            if own_keys && !is_public_key(key) {
-                note_own_value(names, key, text);
-            }
-        }
+        Value::Array(items) => items.iter().for_each(|it| note_table(names, of, key, it)),
+        Value::String(text) => note_text(names, of, key, text),
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }
@@ -121,55 +98,38 @@ fn is_public_key(key: &str) -> bool {
     is_one_of(PUBLIC_KEYS, key) || PUBLIC_BEGINNINGS.iter().any(|it| key.starts_with(it))
 }
 
-/// Notes every text of a table that is no number.
-fn note_own_values(names: &mut Names, key: &str, value: &Value) {
-    match value {
-        Value::Object(fields) => fields.iter().for_each(|(key, it)| note_own_values(names, key, it)),
-        Value::Array(items) => items.iter().for_each(|it| note_own_values(names, key, it)),
-        Value::String(text) => note_own_value(names, key, text),
-        Value::Null | Value::Bool(_) | Value::Number(_) => {}
-    }
-}
-
-fn note_name(names: &mut Names, key: &str, value: &Value) {
-    let kind = match key {
-        "exchange" => NameKind::Exchange,
-        "subscription" | "load" => NameKind::Queue,
-        "" => NameKind::Experiment,
-        _ => NameKind::Label,
-    };
-    if let Some(text) = value.as_str() {
-        names.give(kind, text);
-    }
-}
-
-/// Notes the names in the value of a key, which may be the path of one: `load.0.routing-key`.
+/// Notes the names in the value of an option, or of a key, which may be the path of one: `load.0.routing-key`.
 pub(super) fn note_value(names: &mut Names, key: &str, value: &str) {
     let value = value.trim_matches(['"', '\'']);
-    let mut path = key.rsplit('.');
-    let last = path.next().unwrap_or_default();
-    if last == "name" {
-        let of = path.find(|it| it.parse::<u32>().is_err()).unwrap_or_default();
-        return note_name(names, of, &Value::String(value.to_owned()));
+    let option = key.trim_start_matches('-');
+    if option != key {
+        // An option may be called as a key of any table.
+        let held = known(option).map(Held::Kind).or_else(|| within(Experiment::HELD, option));
+        return note_text(names, held.unwrap_or(Held::Table(&[])), option, value);
     }
-    let is_own = |it: &str| is_one_of(OWN_KEYS, it) && !is_public_key(last);
-    if path.any(|it| OWN_VALUES.contains(&it) || is_own(it)) {
-        note_own_value(names, last, value);
-    }
-    match held(last) {
-        KeyKind::Choice => {}
-        KeyKind::Name(kind) => note_known(names, kind, value),
-        KeyKind::Address => note_address(names, value),
-        KeyKind::Terms => note_terms(names, value),
-        KeyKind::Words => note_words(names, value),
+    let mut path = key.split('.').filter(|it| it.parse::<u32>().is_err());
+    let held = path.clone().fold(Experiment::HELD, behind);
+    note_text(names, held, path.next_back().unwrap_or_default(), value);
+}
+
+fn note_text(names: &mut Names, of: Held, key: &str, text: &str) {
+    let Held::Kind(kind) = of else { return note_words(names, text) };
+    match kind {
+        TextKind::Nothing => {}
+        TextKind::Words | TextKind::Arguments => note_words(names, text),
+        TextKind::Address => note_address(names, text),
+        TextKind::Terms => note_terms(names, text),
+        TextKind::Headers | TextKind::Own => note_own_value(names, key, text),
+        _ if key == "name" => names.give(kind, text),
+        _ => note_known(names, kind, text),
     }
 }
 
-fn note_known(names: &mut Names, kind: NameKind, value: &str) {
+fn note_known(names: &mut Names, kind: TextKind, value: &str) {
     match value.split_once("://") {
         Some(("queue" | "topic", name)) => names.add(kind, name),
         Some(_) => {}
-        None if value.contains(',') && kind == NameKind::Host => value.split(',').for_each(|it| names.add(kind, it)),
+        None if value.contains(',') && kind == TextKind::Host => value.split(',').for_each(|it| names.add(kind, it)),
         None => names.add(kind, value),
     }
 }
@@ -180,7 +140,7 @@ fn note_address(names: &mut Names, value: &str) {
         return;
     }
     let host = value.split(['/', ':']).next().unwrap_or_default();
-    names.add(NameKind::Host, &decoded(host));
+    names.add(TextKind::Host, &decoded(host));
 }
 
 pub(super) fn note_command(names: &mut Names, command: &[String]) {
@@ -188,7 +148,7 @@ pub(super) fn note_command(names: &mut Names, command: &[String]) {
     for (place, argument) in command.iter().enumerate() {
         if place == 0 {
             if argument.contains('/') {
-                names.add(NameKind::Path, argument);
+                names.add(TextKind::Path, argument);
             }
             continue;
         }
@@ -218,15 +178,11 @@ fn note_argument(names: &mut Names, option: &str, value: &str) {
                 values.split(',').for_each(|it| note_value(names, key, it));
             }
         }
-        None if option.is_empty() => note_words_or_destination(names, value),
+        None if option.is_empty() => match value.split_once("://") {
+            Some(("queue" | "topic", name)) => names.add(TextKind::Queue, name),
+            _ => note_words(names, value),
+        },
         None => note_value(names, option, value),
-    }
-}
-
-fn note_words_or_destination(names: &mut Names, value: &str) {
-    match value.split_once("://") {
-        Some(("queue" | "topic", name)) => names.add(NameKind::Queue, name),
-        _ => note_words(names, value),
     }
 }
 

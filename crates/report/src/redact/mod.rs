@@ -151,7 +151,7 @@ impl Redaction {
     pub(crate) fn ordinary(&self) -> Vec<String> {
         let ordinary = self.names.all().filter(|it| it.is_ordinary);
         let stands = ordinary.filter(|it| remains(&self.finished, &folded(&it.text)));
-        stands.map(|it| format!("{} ({})", it.text, it.kind.word())).collect()
+        stands.map(|it| format!("{} ({})", it.text, it.kind.name())).collect()
     }
 
     /// Names that stay readable, since built-in experiments are called so.

@@ -2,40 +2,11 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
+use experiment::TextKind;
 use measure::percent_encoded;
 use serde_json::Value;
 
 use super::visible;
-
-/// Kind of a name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum NameKind {
-    Queue,
-    Exchange,
-    RoutingKey,
-    VirtualHost,
-    Node,
-    Host,
-    User,
-    Connection,
-    Process,
-    Path,
-    Experiment,
-    Label,
-    Tag,
-    Text,
-}
-
-impl NameKind {
-    /// Beginning of its pseudonyms.
-    pub(super) fn word(self) -> String {
-        match self {
-            Self::RoutingKey => "key".to_owned(),
-            Self::VirtualHost => "vhost".to_owned(),
-            kind => format!("{kind:?}").to_lowercase(),
-        }
-    }
-}
 
 /// Names that a broker or bellows brings along, the same everywhere, so that they identify nobody.
 const BUILT_IN: &str = "lo / guest bellows localhost amq.direct amq.fanout amq.headers amq.match amq.topic \
@@ -52,7 +23,7 @@ pub(super) const DISTINCTIVE: usize = 8;
 pub(super) struct Name {
     /// Text in which it was found first.
     pub(super) text: String,
-    pub(super) kind: NameKind,
+    pub(super) kind: TextKind,
     pseudonym: Option<String>,
     /// A person's name for a part of an experiment, such as a probe.
     is_given: bool,
@@ -77,7 +48,7 @@ pub(super) struct Names {
     steps: HashMap<(usize, char), usize>,
     /// Name that ends at each node.
     ends: Vec<Option<usize>>,
-    counted: HashMap<NameKind, usize>,
+    counted: HashMap<TextKind, usize>,
     built_in: HashSet<String>,
     /// Names in each built-in experiment, by the experiment's name.
     experiments: HashMap<String, HashSet<String>>,
@@ -111,16 +82,9 @@ pub(super) fn is_public_part(part: &str) -> bool {
 const KINDS: [&str; 6] = ["rabbitmq", "artemis", "embedded", "quorum", "classic", "stream"];
 
 /// Whether this is a name that somebody gave, and no kind of anything.
-const fn is_given(kind: NameKind) -> bool {
-    matches!(
-        kind,
-        NameKind::Queue
-            | NameKind::Exchange
-            | NameKind::RoutingKey
-            | NameKind::VirtualHost
-            | NameKind::User
-            | NameKind::Connection
-    )
+const fn is_given(kind: TextKind) -> bool {
+    use TextKind::{Connection, Exchange, Queue, RoutingKey, User, VirtualHost};
+    matches!(kind, Queue | Exchange | RoutingKey | VirtualHost | User | Connection)
 }
 
 /// Keys of the texts that a built-in experiment's own file gives.
@@ -177,12 +141,12 @@ impl Names {
     }
 
     /// Notes a name; one that is known keeps its kind.
-    pub(super) fn add(&mut self, kind: NameKind, text: &str) {
+    pub(super) fn add(&mut self, kind: TextKind, text: &str) {
         self.note(kind, text, is_given(kind));
     }
 
     /// Notes a name that somebody gave in an experiment, whatever else has it.
-    pub(super) fn give(&mut self, kind: NameKind, text: &str) {
+    pub(super) fn give(&mut self, kind: TextKind, text: &str) {
         self.note(kind, text, true);
         let at = self.by_text.get(&folded(of_all_nodes(text.trim())));
         if let Some(name) = at.and_then(|&at| self.all.get_mut(at)) {
@@ -190,7 +154,7 @@ impl Names {
         }
     }
 
-    fn note(&mut self, kind: NameKind, text: &str, is_given: bool) {
+    fn note(&mut self, kind: TextKind, text: &str, is_given: bool) {
         let text = of_all_nodes(text.trim());
         // Signs alone are nobody's words.
         if !is_given && text.chars().all(|c| c.is_ascii_punctuation()) {
@@ -205,7 +169,7 @@ impl Names {
             return;
         }
         // Unnamed pages are called after their path, which every broker has.
-        if !is_given && kind == NameKind::Label && key.split('/').all(is_public_part) {
+        if !is_given && kind == TextKind::Label && key.split('/').all(is_public_part) {
             return;
         }
         let at = match self.by_text.get(&key) {
@@ -215,7 +179,7 @@ impl Names {
         // Whatever else is called so: runs and their folders are called as the experiment is.
         let spelled = archive::sanitised(&key);
         let is_telling = !is_ordinary(&spelled) && !self.is_public(&spelled);
-        if kind == NameKind::Experiment && is_telling {
+        if kind == TextKind::Experiment && is_telling {
             self.spell(at, spelled);
         }
     }
@@ -223,12 +187,12 @@ impl Names {
     /// Notes a key of somebody's own, unless it is a word of every report.
     pub(super) fn add_key(&mut self, key: &str) {
         if !is_ordinary(&folded(key)) {
-            self.add(NameKind::Label, key);
+            self.add(TextKind::Label, key);
         }
     }
 
-    fn keep(&mut self, kind: NameKind, text: &str, key: String) {
-        if kind == NameKind::Experiment {
+    fn keep(&mut self, kind: TextKind, text: &str, key: String) {
+        if kind == TextKind::Experiment {
             self.run.insert(key);
         } else if self.experiments.keys().any(|it| folded(it) == key) {
             self.kept.insert(text.to_owned());
@@ -240,7 +204,7 @@ impl Names {
         self.kept.iter().filter(move |it| !self.run.contains(&folded(it)))
     }
 
-    fn add_new(&mut self, kind: NameKind, text: &str, key: &str) -> usize {
+    fn add_new(&mut self, kind: TextKind, text: &str, key: &str) -> usize {
         let at = self.all.len();
         self.all.push(Name {
             text: text.to_owned(),
@@ -253,7 +217,7 @@ impl Names {
         // Names have percent signs in addresses, symbols on pages for invisible letters, no dashes in metrics.
         self.spell(at, percent_encoded(key).to_lowercase());
         self.spell(at, folded(&visible(text)));
-        if kind == NameKind::Label {
+        if kind == TextKind::Label {
             self.spell(at, key.replace('-', "_"));
         }
         at
@@ -288,7 +252,7 @@ impl Names {
     }
 
     /// Pseudonym of this whole text, which is a name.
-    pub(super) fn stand_in(&mut self, kind: NameKind, text: &str) -> String {
+    pub(super) fn stand_in(&mut self, kind: TextKind, text: &str) -> String {
         self.add(kind, text);
         match self.by_text.get(&folded(of_all_nodes(text.trim()))) {
             Some(&at) => self.pseudonym(at),
@@ -317,7 +281,7 @@ impl Names {
         let free = loop {
             let count = self.counted.entry(kind).or_default();
             *count += 1;
-            let next = format!("{}-{count}", kind.word());
+            let next = format!("{}-{count}", kind.name());
             // A name may look like a pseudonym itself.
             if !self.by_text.contains_key(&next) {
                 break next;
@@ -452,23 +416,23 @@ pub(super) fn is_loopback(key: &str) -> bool {
 }
 
 /// Words that give the kind of the name behind them.
-const SAYS_KIND: [(&str, NameKind); 12] = [
-    ("queue", NameKind::Queue),
-    ("stream", NameKind::Queue),
-    ("topic", NameKind::Queue),
-    ("exchange", NameKind::Exchange),
-    ("vhost", NameKind::VirtualHost),
-    ("virtual host", NameKind::VirtualHost),
-    ("key", NameKind::RoutingKey),
-    ("user", NameKind::User),
-    ("host", NameKind::Host),
-    ("node", NameKind::Node),
-    ("connection", NameKind::Connection),
-    ("for name", NameKind::Queue),
+const SAYS_KIND: [(&str, TextKind); 12] = [
+    ("queue", TextKind::Queue),
+    ("stream", TextKind::Queue),
+    ("topic", TextKind::Queue),
+    ("exchange", TextKind::Exchange),
+    ("vhost", TextKind::VirtualHost),
+    ("virtual host", TextKind::VirtualHost),
+    ("key", TextKind::RoutingKey),
+    ("user", TextKind::User),
+    ("host", TextKind::Host),
+    ("node", TextKind::Node),
+    ("connection", TextKind::Connection),
+    ("for name", TextKind::Queue),
 ];
 
 /// Kind of the name that follows this text, by the text's last word.
-pub(super) fn said_kind(text: &str) -> Option<NameKind> {
+pub(super) fn said_kind(text: &str) -> Option<TextKind> {
     let ends = |word: &str| text.strip_suffix(word).is_some_and(|left| !is_word(left.chars().next_back()));
     SAYS_KIND.iter().find(|(word, _)| ends(word)).map(|(_, kind)| *kind)
 }

@@ -1,10 +1,12 @@
 //! Redaction of single texts.
 
-use super::experiment::note_experiment;
-use super::names::{NameKind, Names};
+use experiment::TextKind;
+
+use super::experiment::{note_experiment, note_value};
+use super::names::Names;
 use super::text::{outside, redacted, said};
 
-fn shown(noted: &[(NameKind, &str)], text: &str) -> String {
+fn shown(noted: &[(TextKind, &str)], text: &str) -> String {
     let mut names = Names::new(&["demo"]);
     for (kind, name) in noted {
         names.add(*kind, name);
@@ -12,22 +14,12 @@ fn shown(noted: &[(NameKind, &str)], text: &str) -> String {
     redacted(&mut names, text)
 }
 
-fn kind_of(name: &str) -> NameKind {
-    match name {
-        "queue" => NameKind::Queue,
-        "vhost" => NameKind::VirtualHost,
-        "label" => NameKind::Label,
-        "text" => NameKind::Text,
-        "user" => NameKind::User,
-        _ => NameKind::Experiment,
-    }
-}
-
 #[test]
 fn noted_names_are_replaced_where_they_stand_as_names() {
     for [noted, text, expected] in testkit::table(include_str!("../tests/redact/noted.txt")) {
         let noted = noted.split(" | ").filter_map(|it| it.split_once(' '));
-        let noted: Vec<_> = noted.map(|(kind, name)| (kind_of(kind), name)).collect();
+        let kind = |word: &str| TextKind::ALL.into_iter().find(|it| it.name() == word).expect("a kind");
+        let noted: Vec<_> = noted.map(|(word, name)| (kind(word), name)).collect();
         assert_eq!(shown(&noted, text), expected, "{text}");
     }
 }
@@ -36,7 +28,7 @@ fn noted_names_are_replaced_where_they_stand_as_names() {
 fn names_of_built_in_experiments_stay_whole_where_a_queue_is_called_as_a_part_of_them() {
     let noted = |text: &str| {
         let mut names = Names::new(&["classic-in-out", "demo"]);
-        names.add(NameKind::Queue, "in-out");
+        names.add(TextKind::Queue, "in-out");
         let shown = redacted(&mut names, text);
         (shown.clone(), names.without_phrases(&shown))
     };
@@ -59,9 +51,9 @@ fn a_queue_that_is_called_as_a_built_in_experiment_is_told_to_stay_readable() {
     let built_in = [serde_json::json!({ "name": "demo" })];
     let kept = |experiment: &str| {
         let mut names = Names::beside(&built_in);
-        names.add(NameKind::Queue, "demo");
-        names.add(NameKind::User, "guest");
-        names.add(NameKind::Experiment, experiment);
+        names.add(TextKind::Queue, "demo");
+        names.add(TextKind::User, "guest");
+        names.add(TextKind::Experiment, experiment);
         names.kept().cloned().collect::<Vec<_>>()
     };
     assert_eq!(kept("mine"), ["demo"]);
@@ -82,12 +74,23 @@ fn the_description_of_a_built_in_experiment_stays() {
     assert_ne!(shown("mine"), told);
 }
 
+#[test]
+fn names_are_of_the_kinds_that_the_rows_of_their_keys_say() {
+    for [shown, keys] in testkit::table(include_str!("../tests/redact/kinds.txt")) {
+        for key in keys.split(' ') {
+            let mut names = Names::new(&[]);
+            note_value(&mut names, key, "acme-depot");
+            assert_eq!(redacted(&mut names, "acme-depot"), shown, "{key}");
+        }
+    }
+}
+
 /// A page lists every figure of a run by its name.
 #[test]
 fn figures_of_a_probe_have_its_name_whatever_word_it_is() {
     for figure in ["failed", "requests rate", "requests achieved", "response p99", "wait", "wait p99", "page p50"] {
         let mut names = Names::new(&[]);
-        names.give(NameKind::Label, "queues");
+        names.give(TextKind::Label, "queues");
         assert_eq!(redacted(&mut names, &format!("queues {figure}")), format!("label-1 {figure}"));
     }
 }

@@ -2,7 +2,9 @@
 
 use std::net::Ipv6Addr;
 
-use super::names::{NameKind, Names, before, folded, is_loopback, is_public_part, is_word, said_kind};
+use experiment::TextKind;
+
+use super::names::{Names, before, folded, is_loopback, is_public_part, is_word, said_kind};
 use super::words::are_own_words;
 
 /// Sites with public documentation, those of known patterns included.
@@ -188,7 +190,7 @@ impl Scan<'_> {
         }
         let rest = self.slice(from, end);
         let text = match scheme.as_str() {
-            "queue" | "topic" => format!("{scheme}://{}", self.name_or_number(NameKind::Queue, &rest)),
+            "queue" | "topic" => format!("{scheme}://{}", self.name_or_number(TextKind::Queue, &rest)),
             _ => self.shown_url(&scheme, &rest),
         };
         Some(Piece { end, text })
@@ -204,7 +206,7 @@ impl Scan<'_> {
         let mut out = format!("{scheme}://");
         if !user.is_empty() {
             let name = user.split(':').next().unwrap_or(user);
-            out.push_str(&self.name_or_number(NameKind::User, &decoded(name)));
+            out.push_str(&self.name_or_number(TextKind::User, &decoded(name)));
             out.push('@');
         }
         out.push_str(&self.host(host));
@@ -224,7 +226,7 @@ impl Scan<'_> {
         let bare = name.trim_matches(['[', ']']);
         match bare.starts_with('{') && bare.ends_with('}') {
             true => format!("{name}{port}"),
-            false => format!("{}{port}", self.name_or_number(NameKind::Host, bare)),
+            false => format!("{}{port}", self.name_or_number(TextKind::Host, bare)),
         }
     }
 
@@ -232,7 +234,7 @@ impl Scan<'_> {
         let name = decoded(path.trim_start_matches('/').split('?').next().unwrap_or_default());
         match name.as_str() {
             "" | "/" => path.split('?').next().unwrap_or_default().to_owned(),
-            name => format!("/{}", self.names.stand_in(NameKind::VirtualHost, name)),
+            name => format!("/{}", self.names.stand_in(TextKind::VirtualHost, name)),
         }
     }
 
@@ -241,18 +243,18 @@ impl Scan<'_> {
         let (path, query) = path.split_once('?').unwrap_or((path, ""));
         let parts = path.split('/').map(|part| match is_public_part(part) {
             true => part.to_owned(),
-            false => self.names.stand_in(NameKind::Path, &decoded(part)),
+            false => self.names.stand_in(TextKind::Path, &decoded(part)),
         });
         let path = parts.collect::<Vec<_>>().join("/");
         let query = match query {
             "" => String::new(),
             query if is_public_query(query) => format!("?{query}"),
-            query => format!("?{}", self.names.stand_in(NameKind::Text, query)),
+            query => format!("?{}", self.names.stand_in(TextKind::Text, query)),
         };
         format!("{path}{query}")
     }
 
-    fn name_or_number(&mut self, kind: NameKind, name: &str) -> String {
+    fn name_or_number(&mut self, kind: TextKind, name: &str) -> String {
         if is_loopback(&folded(name)) { name.to_owned() } else { self.names.stand_in(kind, name) }
     }
 
@@ -286,7 +288,7 @@ impl Scan<'_> {
     }
 
     /// Kind of the quoted name, by the words before it; `None` where it is known to be no name.
-    fn quoted_kind(&self, at: usize, quote: char, inside: &str) -> Option<NameKind> {
+    fn quoted_kind(&self, at: usize, quote: char, inside: &str) -> Option<TextKind> {
         let left = folded(self.slice(at.saturating_sub(16), at).trim_end());
         let is_label = quote == '"' && (left.ends_with('=') || left.ends_with("=~") || left.ends_with("!~"));
         // A command that bellows advises, and what is found by its own form.
@@ -297,12 +299,12 @@ impl Scan<'_> {
         let is_path = ["/", "~/", "./", "../"].iter().any(|it| inside.starts_with(it));
         match said_kind(&left) {
             _ if inside.is_empty() => None,
-            _ if is_label => Some(NameKind::Label),
+            _ if is_label => Some(TextKind::Label),
             Some(said) => Some(said),
             None if is_command || is_formed => None,
             None if are_own_words(inside) && (quote == '`' || !is_dotted(inside)) => None,
-            None if is_path => Some(NameKind::Path),
-            None => Some(NameKind::Text),
+            None if is_path => Some(TextKind::Path),
+            None => Some(TextKind::Text),
         }
     }
 
@@ -323,7 +325,7 @@ impl Scan<'_> {
         }
         let host = self.slice(sign + 1, end);
         let is_host = first.is_alphabetic() || host.contains('.');
-        is_host.then(|| Piece { text: self.names.stand_in(NameKind::Node, &self.slice(at, end)), end })
+        is_host.then(|| Piece { text: self.names.stand_in(TextKind::Node, &self.slice(at, end)), end })
     }
 
     /// An address of IPv4 or IPv6; versions of Erlang have four numbers, too.
@@ -346,7 +348,7 @@ impl Scan<'_> {
         let is_four = address.parse::<std::net::Ipv4Addr>().is_ok() && !self.is_version(at);
         let is_own = is_loopback(&address);
         (is_six || is_four).then(|| Piece {
-            text: if is_own { address.clone() } else { self.names.stand_in(NameKind::Host, &address) },
+            text: if is_own { address.clone() } else { self.names.stand_in(TextKind::Host, &address) },
             end,
         })
     }
@@ -385,7 +387,7 @@ impl Scan<'_> {
             return None;
         }
         let is_page = *begin == "/" && is_public_part(first);
-        let text = if is_page { self.page(&text) } else { self.names.stand_in(NameKind::Path, &text) };
+        let text = if is_page { self.page(&text) } else { self.names.stand_in(TextKind::Path, &text) };
         Some(Piece { end, text })
     }
 }

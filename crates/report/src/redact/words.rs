@@ -1,8 +1,9 @@
 //! Names within values that are made of several words: commands, options, Erlang terms, values of headers.
 
+use experiment::TextKind;
 use measure::Length;
 
-use super::names::{NameKind, Names, folded, is_ordinary};
+use super::names::{Names, folded, is_ordinary};
 
 /// Placeholders whose values are found by their form.
 const MARKS: [&str; 3] = ["{url}", "{host}", "{port}"];
@@ -37,7 +38,7 @@ pub(super) fn is_one_of(words: &str, word: &str) -> bool {
     words.split_whitespace().any(|it| it == word)
 }
 
-/// Notes a value, unless it is a number or the usual one of a key.
+/// Notes a value and its words, unless it is a number or the usual one of a key.
 pub(super) fn note_own_value(names: &mut Names, key: &str, text: &str) {
     let is_plain = text.parse::<f64>().is_ok() || ["true", "false", ""].contains(&text);
     let is_usual = match key {
@@ -46,7 +47,8 @@ pub(super) fn note_own_value(names: &mut Names, key: &str, text: &str) {
         _ => false,
     };
     if !is_plain && !is_usual {
-        names.add(NameKind::Text, text);
+        note_words(names, text);
+        names.add(TextKind::Text, text);
     }
 }
 
@@ -67,7 +69,7 @@ pub(super) fn note_terms(names: &mut Names, value: &str) {
             '"' | '\'' => {
                 let end = quoted_end(behind, c);
                 let (text, behind) = behind.split_at(end);
-                names.add(NameKind::Label, text);
+                names.add(TextKind::Label, text);
                 behind.get(1..).unwrap_or_default()
             }
             '0'..='9' => rest.trim_start_matches(|c| is_of_word(c) || "#.".contains(c)),
@@ -76,7 +78,7 @@ pub(super) fn note_terms(names: &mut Names, value: &str) {
                 let (word, behind) = rest.split_at(end);
                 let is_atom = !c.is_uppercase() && c != '_';
                 if is_atom && !is_one_of(TERM_WORDS, word) {
-                    names.add(NameKind::Label, word);
+                    names.add(TextKind::Label, word);
                 }
                 behind
             }
@@ -120,7 +122,7 @@ pub(super) fn note_words(names: &mut Names, value: &str) {
     {
         return note_words(names, value);
     }
-    let kind = if is_path(value) { NameKind::Path } else { NameKind::Text };
+    let kind = if is_path(value) { TextKind::Path } else { TextKind::Text };
     names.add(kind, value);
 }
 

@@ -350,10 +350,14 @@ impl<'a> VerdictText<'a> {
         let met = self.met();
         let late_share = percent(e.late_share);
         let Some(late) = late else {
+            let (busiest, latest) =
+                (self.worker_with_most(|it| it.at_work), self.worker_with_most(|it| it.absence.loop_lag_max_s));
+            let other = latest.filter(|it| busiest.is_some_and(|busiest| busiest.name != it.name));
+            let whose = other.map_or_else(String::new, |it| format!(" that of worker {} was", it.name));
             let lag = if e.loop_lag_max_ns < 1_000_000 {
                 String::new()
             } else {
-                format!(", late by up to {}", duration(e.loop_lag_max_ns))
+                format!(",{whose} late by up to {}", duration(e.loop_lag_max_ns))
             };
             return format!(
                 "{met}, {late_share} of them over 1 ms late; {} was busy {} of the time{lag}",

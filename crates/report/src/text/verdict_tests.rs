@@ -175,8 +175,10 @@ fn the_workers_of_a_fleet_are_named_with_what_they_lacked() {
     // Who was busy most is not who stood still.
     let mut stood = Facts { loop_lag_max_ns: 3_000_000_000, ..facts.clone() };
     stood.workers[0].absence.loop_lag_max_s = 3.0;
-    let told = with_reasons(&["loop_busy"], Verdict { facts: stood, ..Verdict::default() });
+    let told = with_reasons(&["loop_busy"], Verdict { facts: stood.clone(), ..Verdict::default() });
     assert_has(&told.reasons[0].text, ["by up to 3.00 s (worker a)"]);
+    let met = said(Cause::RateMet { late: None }, LimitedBy::Schedule, Facts { late_share: 0.001, ..stood });
+    assert_has(met, ["the event loop of worker b was busy", "of the time, that of worker a was late by up to 3.00 s"]);
     let told = with_reasons(&["loop_busy", "loop_run_queue_wait"], Verdict { facts, ..Verdict::default() });
     for (reason, says) in told.reasons.iter().zip(["was busy 21 %", "waited 40 %"]) {
         assert_begins(&reason.text, format!("the event loop, of worker b, {says} of the time"));

@@ -190,11 +190,11 @@ fn text_and_remedy(w: &Warning) -> (String, &'static str) {
                 percent(*producers),
                 percent(consumers.unwrap_or_default())
             ),
-            "see what it printed, and whether its machine still runs",
+            of_lost_worker(why),
         ),
         Finding::WorkerLost { worker, at_s, why, producers: None, .. } => (
             format!("worker {worker} was lost, last heard at {at_s:.1} s: {why}; its part of the load is missing"),
-            "see what it printed, and whether its machine still runs",
+            of_lost_worker(why),
         ),
         Finding::WorkerLate { worker, late_s } => (
             format!("worker {worker} started {} late, and did not wait for a core", seconds(*late_s)),
@@ -416,6 +416,13 @@ fn text_and_remedy(w: &Warning) -> (String, &'static str) {
             "make room or restore the folder, and run again",
         ),
         Finding::ProfileIncomplete { gap } => profile_gap(gap, w.tier, target),
+    }
+}
+
+fn of_lost_worker(why: &str) -> &'static str {
+    match why.starts_with(archive::WORKER_STOPPED) {
+        true => "somebody stopped it: start it again, or run with as many workers as there are",
+        false => "see what it printed, and whether its machine still runs",
     }
 }
 

@@ -228,6 +228,11 @@ fn faults_that_did_not_take_place_are_told_with_the_first_reason() {
     assert_begins(note(lost(None)), format!("{begin}its part of the load is missing"));
     let without = "from then on 50 % of the producers and 50 % of the consumers are missing";
     assert_begins(note(lost(Some(0.5))), format!("{begin}{without}"));
+    assert_ends(note(lost(None)), "see what it printed, and whether its machine still runs");
+    let Finding::WorkerLost { worker, at_s, producers, consumers, .. } = lost(None) else { unreachable!() };
+    let why = format!("{}, and 5 messages are in no count", archive::WORKER_STOPPED);
+    let asked = Finding::WorkerLost { worker, at_s, why, producers, consumers };
+    assert_ends(note(asked), "start it again, or run with as many workers as there are");
 }
 
 #[test]

@@ -525,6 +525,16 @@ pub(crate) fn of_requested(requested: Option<&RequestedSummary>, rate: f64) -> O
     })
 }
 
+/// As [`of_requested`] of operations: all may have begun when they were due, and be answered later.
+pub(crate) fn of_requested_operations(of: &ScenarioSummary) -> Option<String> {
+    let asked = of.requested.as_ref()?;
+    let began = asked.achieved.is_some_and(|achieved| achieved >= 0.995);
+    match of.rate < asked.rate * 0.995 && began {
+        true => Some(format!("{} requested and begun", three_digits(asked.rate))),
+        false => of_requested(Some(asked), of.rate),
+    }
+}
+
 /// `198 connections per second opened and closed for 30 s, of 200 requested; cycle p99 31 ms`.
 pub(crate) fn operations(of: &ScenarioSummary, phases: &[PhaseSpan]) -> String {
     let what = match of.role {
@@ -532,7 +542,7 @@ pub(crate) fn operations(of: &ScenarioSummary, phases: &[PhaseSpan]) -> String {
         _ => format!("{} per second{}", of.kind, words_of(&of.unit).ended),
     };
     let mut text = format!("{} {what}{}", three_digits(of.rate), length(phases));
-    if let Some(asked) = of_requested(of.requested.as_ref(), of.rate) {
+    if let Some(asked) = of_requested_operations(of) {
         text.push_str(&format!(", {asked}"));
     }
     if let Some(number) = in_drain(of, phases) {

@@ -37,7 +37,8 @@ pub use distributions::{Curve, LatencyGrid};
 pub use figures::{ClockBoundView, Figures, NamedFigure};
 pub use headline::Part;
 pub(crate) use headline::{
-    early_end, in_drain, measured_s, of_requested, place, sentence, sentences, target_of, tolerated,
+    early_end, in_drain, measured_s, of_requested, of_requested_operations, place, sentence, sentences, target_of,
+    tolerated,
 };
 pub use limit::{KneeView, LatencyBound, LimitView, ScaleLawView, ScaleRunView, ScaleView, TrialView};
 pub use named::{NamedLine, NamedPanel};

@@ -100,7 +100,8 @@ fn link_batch(pair: &mut LinkPair, publish: &TransferTemplate, mapping: &mut Mes
     }
     let last = last.expect("a delivery");
     server.settle(0, last + 1 - BATCH as u32, last, DeliveryState::Accepted);
-    let bytes: &[u8] = &[7; 12];
+    // Its parts are in several frames, too.
+    let bytes: &[u8] = &[7; 700];
     for at in 0..BATCH {
         let (head, body) = match at % 2 {
             0 => (mapping.to_sections(Properties::NONE, None, None, bytes), bytes),

@@ -115,7 +115,8 @@ impl Common {
         self.take_protocol(&self.login.url.0.clone());
         let without = self.login.url.0.contains('?').then(|| "without options after a ?".to_owned());
         let is_asked = self.protocol.is_some();
-        if over_amqp(&mut self.login.url) {
+        self.is_core = over_amqp(&mut self.login.url);
+        if self.is_core {
             self.protocol.get_or_insert_with(|| "AMQP".to_owned());
             let window = || {
                 let window = measure::count(PREFETCH.into());
@@ -191,7 +192,11 @@ impl Common {
         if let Some(user) = &self.login.user {
             endpoint.user.clone_from(user);
         }
-        let shown_url = endpoint.to_string();
+        let shown = endpoint.to_string();
+        let shown_url = match shown.rsplit_once('@') {
+            Some((_, host)) if self.is_core => format!("tcp://{}", host.trim_end_matches('/')),
+            _ => shown,
+        };
         for load in &mut asked.load {
             // Of Artemis' names, AMQP means 1.0.
             load.protocol = self.protocol.as_ref().map(|_| Protocol::Amqp10);
@@ -306,6 +311,7 @@ mod tests {
         let told = |url: &str| resolved(&format!("client q --url {url}")).unwrap().notes.join("; ");
         assert!(told("tcp://h?x=1").contains("is used instead, without options after a ?, and with a window of 1,000"));
         assert!(told("tcp://h").contains("is used instead, with a window of 1,000"));
+        assert_eq!(resolved("client q --url tcp://h?x=1").unwrap().shown_url, "tcp://h:61616");
         // Nothing is used instead of what was asked for, and producers have no window of consumers.
         assert!(told("tcp://h --protocol AMQP").starts_with("AMQP 1.0 is used with a window of 1,000"));
         let command = ArtemisProducerArgs::augment_args(clap::Command::new("producer"));

@@ -117,7 +117,7 @@ impl RootArgs {
         let helper = Helper::load(&node)?;
         let begins = format!("follows {root} on {} for {}", node.name(), count.budget.duration);
         let lasting = lasting + Duration::from_millis(200);
-        let mut progress = None;
+        let (mut progress, mut last) = (None, None);
         let following = Following::begin(&helper, &options)?;
         let path = following.wait(|at| {
             // It was not refused.
@@ -126,9 +126,16 @@ impl RootArgs {
                 Progress::of_time(lasting, "waits for calls")
             });
             progress.say(&told(at));
+            last = Some(at);
             stopped.load(Ordering::Relaxed)
         });
         drop(progress);
+        if let (Err(_), Some(at)) = (&path, last) {
+            let until_then = told(at);
+            output::line_aside(&format!(
+                "until then: {until_then}. Its figures are kept by the node, and went with it"
+            ));
+        }
         let shown = show(&path?);
         left(helper, shown.map(|()| Done::Fine))
     }

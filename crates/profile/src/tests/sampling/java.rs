@@ -116,18 +116,7 @@ fn a_jvm_that_takes_no_orders_is_left_alone() {
 }
 
 #[test]
-fn a_map_that_was_there_stays() {
-    let jvm = jvm!(FRAME_POINTERS);
-    // Somebody else's tool had it written.
-    let jcmd = Command::new("jcmd").arg(jvm.pid.to_string()).arg("Compiler.perfmap").output();
-    assert!(jcmd.unwrap().status.success());
-    let (profile, _) = profile_for(jvm.pid, Duration::from_millis(800));
-    assert_known(&profile);
-    assert!(jvm.map().exists());
-}
-
-#[test]
-fn profiles_of_one_jvm_share_its_map() {
+fn profiles_of_one_jvm_share_its_map_and_one_that_was_there_stays() {
     let jvm = jvm!(FRAME_POINTERS);
     let dir = tempfile::tempdir().unwrap();
     let paths = ["a", "b"].map(|name| dir.path().join(name));
@@ -141,6 +130,12 @@ fn profiles_of_one_jvm_share_its_map() {
     second.stop().unwrap();
     assert!(!jvm.map().exists());
     paths.iter().for_each(|path| assert_known(&Profile::open(path).unwrap()));
+    // Somebody else's tool has it written.
+    let jcmd = Command::new("jcmd").arg(jvm.pid.to_string()).arg("Compiler.perfmap").output();
+    assert!(jcmd.unwrap().status.success());
+    let (profile, _) = profile_for(jvm.pid, Duration::from_millis(800));
+    assert_known(&profile);
+    assert!(jvm.map().exists());
 }
 
 #[test]

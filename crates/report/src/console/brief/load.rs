@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use archive::{FaultOutcome, RequestedSummary, RequirementOutcome, RunRecord, RunSummary, ScenarioSummary, plain_name};
+use archive::{FaultOutcome, RequirementOutcome, RunRecord, RunSummary, ScenarioSummary, plain_name};
 use measure::ledger::LedgerSummary;
 use measure::{LatencySummary, Metric, MetricKind, Nanos, Phase, ScenarioRole};
 
@@ -73,9 +73,10 @@ fn flow(record: &RunRecord, summary: &RunSummary) -> String {
     let mut requested = match (summary.has_messages(), others.as_slice()) {
         (true, _) => {
             let flow = summary.flow();
-            asked(summary.messages().requested.as_ref(), flow.sent.rate, flow.closed_loop)
+            let of = view::of_requested(summary.messages().requested.as_ref(), flow.sent.rate);
+            asked(of, flow.sent.rate, flow.closed_loop)
         }
-        (false, [(_, of)]) => asked(of.requested.as_ref(), of.rate, true),
+        (false, [(_, of)]) => asked(view::of_requested_operations(of), of.rate, true),
         _ => String::new(),
     };
     let messages = message_rates(summary, &mut requested);
@@ -109,8 +110,8 @@ fn message_rates(summary: &RunSummary, requested: &mut String) -> Option<String>
 }
 
 /// `, as requested`; `, of 12,000 requested`.
-fn asked(requested: Option<&RequestedSummary>, rate: f64, closed_loop: bool) -> String {
-    match view::of_requested(requested, rate) {
+fn asked(of_requested: Option<String>, rate: f64, closed_loop: bool) -> String {
+    match of_requested {
         Some(of) => format!(", {of}"),
         None if rate > 0.0 && !closed_loop => ", unthrottled".to_owned(),
         None => String::new(),
@@ -246,8 +247,8 @@ pub(super) fn faults(record: &RunRecord, summary: &RunSummary) -> Vec<Row<'stati
             let text = text + &since;
             let first = Row::text(RowRank::Core, "faults", &text).whole();
             let more = several.len().saturating_sub(FAULTS) as u64;
-            let each = messages::faults(summary).take(FAULTS).map(|text| Row::text(RowRank::Main, "", &text).whole());
-            let more = (more > 0).then(|| Row::text(RowRank::Main, "", &format!("and {} more", count(more))));
+            let each = messages::faults(summary).take(FAULTS).map(|text| Row::text(RowRank::Last, "", &text).whole());
+            let more = (more > 0).then(|| Row::text(RowRank::Last, "", &format!("and {} more", count(more))));
             std::iter::once(first).chain(each).chain(more).collect()
         }
     }
@@ -357,11 +358,14 @@ pub(super) fn messages(record: &RunRecord, summary: &RunSummary) -> Option<Row<'
     }
     let flow = summary.flow();
     let [sent, done, received] = [&flow.sent, &flow.completed, &flow.received].map(|it| it.total);
+    let copies = flow.ledger.map_or(0, |it| it.duplicated + it.duplicated_redelivered + it.duplicated_resent);
+    // Beside messages that are missing, copies of others are none that was received in their place.
+    let arrived = if copies > 0 { "deliveries with copies" } else { "received" };
     let mut text = match (sent, received) {
-        (0, _) => format!("{} received", count(received)),
+        (0, _) => format!("{} {arrived}", count(received)),
         (_, 0) => format!("{} sent", count(sent)),
-        _ if sent == received => format!("{} sent and received", count(sent)),
-        _ => format!("{} sent, {} received", count(sent), count(received)),
+        _ if sent == received && copies == 0 => format!("{} sent and received", count(sent)),
+        _ => format!("{} sent, {} {arrived}", count(sent), count(received)),
     };
     if done > 0 && done < sent {
         text += &format!(", {} confirmed", count(done));

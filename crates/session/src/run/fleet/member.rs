@@ -45,7 +45,7 @@ const EXPIRED: &str = "it stopped by itself: it had not heard the coordinator";
 /// The longest that a start is known before.
 const LONGEST_NOTICE: Duration = Duration::from_secs(2);
 /// Why a worker that its user stops is lost to the run, which goes on without it where that is tolerated.
-pub(super) const STOPPED: &str = "it was stopped";
+pub(super) const STOPPED: &str = archive::WORKER_STOPPED;
 /// The longest wait for others where the user stops the worker.
 const STOPPING: Duration = Duration::from_secs(2);
 

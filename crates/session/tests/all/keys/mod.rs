@@ -72,35 +72,6 @@ fn the_page_of_keys_is_up_to_date() {
     assert!(kept == page, "docs/keys.md is not what the types say: make keys");
 }
 
-/// Types of texts that somebody wrote.
-const OWN_TEXTS: [&str; 5] = ["String", "Vec<String>", "PathBuf", "Secret", "Vec<IpAddr>"];
-/// Types whose values are known by their form.
-const NUMBERS: [&str; 6] = ["bool", "Bytes", "Length", "LengthRange", "Rate", "Vec<LatencyStep>"];
-/// Texts that are read as a choice, or that others have, too. Of `[load.properties]` all values are somebody's.
-const READ: [&str; 10] =
-    ["alpn", "apply-to", "call", "content-encoding", "content-type", "events", "method", "plugins", "stacks", "type"];
-
-/// A report for others shows what such a key holds. One too many would show somebody's words, and of one that is
-/// missing everybody's would be blotted out.
-#[test]
-fn what_a_report_for_others_shows_of_an_experiment_follows_the_types_of_its_keys() {
-    let path = workspace().join("crates/report/src/redact/experiment.rs");
-    let source = fs::read_to_string(path).expect("source");
-    let list = source.split_once("const CHOICES: &str = \"").expect("a list").1;
-    let (list, _) = list.split_once('"').expect("its end");
-    let shown: Vec<&str> = list.split_whitespace().collect();
-    let sources = sources();
-    for key in TABLES.iter().flat_map(|table| keys(table[1], &sources)) {
-        let words = words(&key.of);
-        if words.starts_with("table") || words.contains("number") || NUMBERS.contains(&&*key.of) {
-            continue;
-        }
-        let is_choice = READ.contains(&&*key.name) || !OWN_TEXTS.contains(&&*key.of);
-        let is_shown = shown.contains(&&*key.name);
-        assert_eq!(is_shown, is_choice, "{}: {}", key.name, key.of);
-    }
-}
-
 /// The command line that is archived, and those that `limit` suggests, hid paths: nobody could run them again.
 #[test]
 fn what_an_archived_command_shows_of_a_broker_follows_the_types_of_its_keys() {
@@ -203,6 +174,7 @@ fn flat_table(input: ParseStream<'_>) -> syn::Result<(String, Vec<Declared>, Fla
         let ident = rows.parse::<Ident>()?.to_string();
         rows.parse::<Token![:]>()?;
         let ty = rows.parse()?;
+        rows.parse::<Option<Token![as]>>()?.map(|_| rows.parse::<Ident>()).transpose()?;
         rows.parse::<Token![=]>()?;
         rows.parse::<Expr>()?;
         rows.parse::<Token![,]>()?;
@@ -217,6 +189,7 @@ fn flat_table(input: ParseStream<'_>) -> syn::Result<(String, Vec<Declared>, Fla
             let key = rows.parse::<LitStr>()?.value();
             rows.parse::<Token![=>]>()?;
             let place = Punctuated::<Ident, Token![.]>::parse_separated_nonempty(&rows)?;
+            rows.parse::<Option<Token![as]>>()?.map(|_| rows.parse::<Ident>()).transpose()?;
             rows.parse::<Token![,]>()?;
             keys.push((key, place.iter().map(Ident::to_string).collect()));
         }

@@ -30,7 +30,7 @@ const DIRECTIONS: &[(&str, &str)] = &[
     ("brokers", "archive erlang experiment linux load measure profile stacks web"),
     ("session", "archive broker brokers compare erlang experiment fleet linux load measure profile stacks web wire"),
     ("study", "archive compare experiment measure session stacks"),
-    ("report", "archive compare measure stacks"),
+    ("report", "archive compare experiment measure stacks"),
     ("bellows", "archive broker brokers erlang experiment fleet load measure profile report session stacks study web"),
 ];
 

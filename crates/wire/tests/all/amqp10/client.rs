@@ -448,50 +448,6 @@ fn links_end_from_either_side_and_sessions_from_the_peers() {
     assert!(client.begin(4).is_err(), "the peer allows 3");
 }
 
-/// A batch in each direction: publish, hear outcomes, take deliveries in one and in two parts, settle, grant.
-#[test]
-fn the_hot_paths_allocate_nothing_once_buffers_have_grown() {
-    let mut client = open(1_000_000, 1_000_000);
-    let template = template(0);
-    let accepted = Disposition {
-        is_receiver: true,
-        last: Some(50),
-        settled: Some(true),
-        state: Some(DeliveryState::Accepted),
-        ..Disposition::default()
-    };
-    let message = b"\0\x53\x75\xA0\x01x";
-    let mut deliveries = Vec::new();
-    for id in 0..40 {
-        let whole = Transfer { handle: 0, delivery_id: Some(id), ..Transfer::default() };
-        let mut input = frame(0, &accepted, &[]);
-        if id % 2 == 0 {
-            input.extend(frame(0, &whole, message));
-        } else {
-            input.extend(frame(0, &Transfer { more: Some(true), ..whole }, &message[..3]));
-            input.extend(frame(0, &whole, &message[3..]));
-        }
-        deliveries.push(input);
-    }
-    let mut seen = 0;
-    let mut run = |inputs: &[Vec<u8>]| {
-        for mut input in inputs.iter().map(Vec::as_slice) {
-            for _ in 0..5 {
-                client.publish(&template, &[7; 700], |front| front.fill(1));
-            }
-            while let Some(event) = client.poll(NOW, &mut input).expect("it is right") {
-                seen += u32::from(matches!(event, Amqp10Event::Settled { .. } | Amqp10Event::Delivery { .. }));
-            }
-            client.settle(0, 0, 1, DeliveryState::Accepted);
-            client.flow(0, 1, 2, false);
-            client.consume_output(client.pending_output().len());
-        }
-    };
-    run(&deliveries[..2]);
-    let allocated = allocation_counter::measure(|| run(&deliveries[2..])).count_total;
-    assert_eq!((allocated, seen), (0, 80));
-}
-
 #[test]
 fn an_aborted_delivery_is_told_and_takes_a_number() {
     let mut client = open(10, 10);
