@@ -567,7 +567,7 @@ mod tests {
         assert_eq!(fit_middle(named, 56), "connection …:33056…bellows producer 2 of queue://demo");
         assert_eq!(fit_middle(named, 40), "connection …:33056…producer 2 of queue:…");
         let numbered = format!("{} (3) (flow)", named.replace("connection", "channel"));
-        assert_eq!(fit_middle("queue of-a-long-name.12 (flow)", 24), "queue of-…me.12 (flow)");
+        assert_eq!(fit_middle("queue of-a-long-name.12 (flow)", 24), "queue o…g-name.12 (flow)");
         assert_eq!(fit_middle(&numbered, 40), "channel …:33056…producer 2 o… (3) (flow)");
         for room in 29..50 {
             let cut = fit_middle(channel, room);
