@@ -566,8 +566,8 @@ fn what_became_of_unconfirmed_messages_is_in_their_row_beside_a_fault() {
         duplicated_resent: 6,
         ..ledger()
     });
-    let messages = "messages 5,000 sent, 4,996 deliveries with copies, 4,975 confirmed, 25 sent again; 0 duplicated, 10 \
-                    redelivered, 6 duplicated by resend, 11 unconfirmed but delivered";
+    let messages = "messages 5,000 sent, 4,996 deliveries with copies, 4,975 confirmed, 25 sent again; 0 duplicated, \
+                    10 redelivered, 6 duplicated by resend, 11 unconfirmed but delivered";
     let kill = "kill at 15.4 s 0 lost, 14 unconfirmed and missing, longest wait 251 ms, node 1 back after 7.60 s";
     assert_has(flowing(&end(&kind("cluster-kill", summary), 80)), [messages, kill]);
 }
