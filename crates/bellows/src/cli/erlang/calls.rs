@@ -211,7 +211,7 @@ impl CountArgs {
         what: Wanted,
         then: impl FnOnce(&Calls) -> Result<(), Failure>,
     ) -> Result<Done, Failure> {
-        let lasting = self.budget.lasting();
+        let lasting = self.budget.lasting()?;
         let options = CallsOptions {
             counter: what.counter,
             functions: functions.to_vec(),

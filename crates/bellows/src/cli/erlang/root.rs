@@ -101,7 +101,7 @@ impl RootArgs {
         functions: &[FunctionPattern],
         show: impl FnOnce(&Path) -> Result<(), Failure>,
     ) -> Result<Done, Failure> {
-        let lasting = count.budget.lasting();
+        let lasting = count.budget.lasting()?;
         let options = RootOptions {
             root: root.clone(),
             functions: functions.to_vec(),

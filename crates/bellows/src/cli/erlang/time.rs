@@ -97,7 +97,7 @@ impl TimedCall<'_> {
     }
 
     fn measure(&self) -> Result<Timing, Failure> {
-        let lasting = self.count.budget.lasting();
+        let lasting = self.count.budget.lasting()?;
         let options = TimeOptions {
             call: self.call.clone(),
             times: self.time.times,
