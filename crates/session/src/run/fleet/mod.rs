@@ -28,7 +28,7 @@ use fleet::{
 };
 use linux::ProcessUse;
 use load::scenario::{Scenario, Shares};
-use load::{Endpoint, Placement, Plan, Requested};
+use load::{Endpoint, Phases, Placement, Plan, Requested};
 use measure::{
     Clock, EarlyDeliveries, LatencySummary, Metric, Nanos, Phase, Problem, Slice, Time, Waits, counted,
     wall_clock_unix_ns,
@@ -484,9 +484,10 @@ impl FleetRun {
     }
 
     /// Has all start then; once.
-    fn start_at(&self, at: Time) {
+    fn start_at(&self, at: Time, phases: Phases) {
         if !self.is_started.swap(true, Ordering::AcqRel) {
-            self.inputs().send(CoordinatorInput::Start(at));
+            let length = phases.measure.map(|measure| phases.warmup + measure);
+            self.inputs().send(CoordinatorInput::Start { at, length, drain: phases.drain });
         }
     }
 
