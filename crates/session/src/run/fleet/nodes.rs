@@ -69,7 +69,8 @@ struct NodeFolder {
 
 type Values = Vec<(SeriesName, f64)>;
 
-fn sentence(text: &str) -> String {
+/// What a worker says, without what harms a terminal or fills a page.
+pub(super) fn sentence(text: &str) -> String {
     text.chars().filter(|it| !it.is_control()).take(LONGEST_SENTENCE).collect()
 }
 
