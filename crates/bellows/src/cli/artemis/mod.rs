@@ -116,7 +116,7 @@ fn in_own_words(error: session::Error) -> Failure {
     failure
 }
 
-/// What to write for an option that a tool has by another name: the tool that lacks it, the option, and the words.
+/// Options that a tool has by another name: the tool that lacks it, the option, and the words to write.
 const OWN_NAMES: [(&str, &str, &str); 6] = [
     ("client", "num-connections", "a client has it for its consumers alone: '--consumer-connections'"),
     ("consumer", "consumer-connections", "all connections are a consumer's here: '--num-connections'"),

@@ -29,10 +29,7 @@ use fleet::{
 use linux::ProcessUse;
 use load::scenario::{Scenario, Shares};
 use load::{Endpoint, Phases, Placement, Plan, Requested};
-use measure::{
-    Clock, EarlyDeliveries, LatencySummary, Metric, Nanos, Phase, Problem, Slice, Time, Waits, counted,
-    wall_clock_unix_ns,
-};
+use measure::{Clock, EarlyDeliveries, Nanos, Phase, Problem, Slice, Time, Waits, counted, wall_clock_unix_ns};
 
 use super::companion::{Collected, Companion, LoadEnd, Second};
 use crate::usage::sum;
@@ -46,10 +43,6 @@ use remote::Remote;
 const LEASE: Nanos = Nanos::from_millis(5_000);
 /// A worker that starts later than this does not start with the others.
 const LATE: Nanos = Nanos::from_millis(1);
-/// Latencies from a producer to a consumer.
-pub(crate) const ACROSS: [Metric; 2] = [Metric::END_TO_END, Metric::TRANSFER];
-/// A latency between two clocks is known where its median is as many bounds long.
-const LEAST_BOUNDS: u64 = 5;
 /// Probes of each clock before the start.
 const PROBES: u32 = 200;
 /// Free workers call four times a second: after so long all have.
@@ -114,9 +107,13 @@ impl Carrier {
         Err(Error::Usage(experiment.explain(refused.about(format!("load.{at}.place")))))
     }
 
-    /// Keeps what became of workers.
+    /// Keeps what became of workers, or of this one.
     pub(crate) fn companion(&self) -> Option<Box<dyn Companion>> {
-        Some(Box::new(Workers(self.fleet()?)))
+        match self {
+            Self::Alone => None,
+            Self::Fleet(fleet) => Some(Box::new(Workers(Arc::clone(fleet)))),
+            Self::Member(member) | Self::Recorder(member) => Some(Box::new(OwnPlace(Arc::clone(member)))),
+        }
     }
 
     /// The place of this process in a run of a fleet.
@@ -687,19 +684,7 @@ impl FleetRun {
         if bound == Nanos::ZERO {
             return Vec::new();
         }
-        let is_known = |of: &LatencySummary| of.p50_ns >= bound.0.saturating_mul(LEAST_BOUNDS);
-        let warning = |metric: Metric| {
-            let of = messages.latency.get(metric);
-            let p50_s = is_known(of).then(|| Nanos(of.p50_ns).as_secs_f64());
-            let tier = if p50_s.is_some() { Tier::Note } else { Tier::Caution };
-            let latency = metric.name().to_owned();
-            let told = Finding::ClockBound { latency, p50_s, bound_s: bound.as_secs_f64() };
-            (of.count > 0).then(|| Warning::new(tier, told))
-        };
-        let warnings = ACROSS.into_iter().filter_map(warning).collect();
-        let shown = messages.latency.iter().filter(|(metric, of)| !ACROSS.contains(metric) || is_known(of));
-        messages.latency = shown.map(|(metric, of)| (metric, of.clone())).collect();
-        warnings
+        archive::judge_clocks(bound, messages)
     }
 
     /// Whether all workers run on this machine, whose use is then theirs, too.
@@ -881,6 +866,16 @@ impl Companion for Workers {
         let mut collected = Collected { warnings, events: self.0.link.notes(), ..Collected::default() };
         self.0.collect_nodes(run, &mut collected);
         collected
+    }
+}
+
+/// Keeps what this worker knows of its place in the run when its load has ended.
+struct OwnPlace(Arc<Membership>);
+
+impl Companion for OwnPlace {
+    fn finish(&mut self, run: &mut LoadEnd<'_>) -> Collected {
+        run.record.fleet = Some(self.0.part());
+        Collected::default()
     }
 }
 
