@@ -706,7 +706,8 @@ impl Coordinator {
             return;
         }
         for index in 0..self.members.len() {
-            if self.members.get(index).is_some_and(|it| !it.has_ended && !it.records()) {
+            let is_awaited = |it: &Member| !it.has_ended && !it.records() && it.state != WorkerState::Done;
+            if self.members.get(index).is_some_and(is_awaited) {
                 let why = format!("it did not report its end within {} of that of the load", self.longest_report());
                 self.lose(now, index, why, out);
             }

@@ -380,9 +380,9 @@ impl FleetRun {
             match gathering.look(waited, free, !busy.is_empty()) {
                 Some(true) => {
                     let all = free + busy.values().sum::<usize>();
-                    let missing = busy_with(&busy).filter(|_| wanted.is_none());
-                    let told = |busy| format!("{busy}, and not part of this run: --workers {all} waits for all");
-                    missing.iter().for_each(|it| observer.step(&told(it)));
+                    if let Some(busy) = busy_with(&busy).filter(|_| wanted.is_none()) {
+                        observer.step(&format!("{busy}, and not part of this run: --workers {all} waits for all"));
+                    }
                     break;
                 }
                 Some(false) => return Err(gathering.too_few(free, &busy, waited).into()),
