@@ -962,7 +962,7 @@ mod tests {
         let (theirs, own) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let [load, first, second] = [0, 3, 4].map(|worker| part(theirs.path(), worker, 1, 2.0, RunState::Complete));
         amend(&second, |it| it.fleet.as_mut().unwrap().node = Some("rabbit@b".to_owned()));
-        assert!(collected(&[first.clone()], own.path()).is_err(), "it carried no load");
+        assert!(collected(std::slice::from_ref(&first), own.path()).is_err(), "it carried no load");
         let run = collected(&[second, load, first], own.path()).unwrap();
         let summary = run.record.summary.unwrap();
         let nodes: Vec<_> = summary.nodes.iter().map(|it| (it.node, it.name.as_deref(), it.cpu_cores)).collect();

@@ -154,7 +154,7 @@ impl<'a> OtherRuns<'a> {
         let (tell, told) = sync_channel(MOST_OVERHEARD);
         let is_told =
             |body: &ToCoordinator| matches!(body, ToCoordinator::Status { .. } | ToCoordinator::Heartbeat { .. });
-        let hear = move |_, envelope: Envelope<ToCoordinator>| {
+        let hear = move |_: Time, envelope: Envelope<ToCoordinator>| {
             if is_told(&envelope.body) {
                 let _ = tell.try_send(envelope);
             }

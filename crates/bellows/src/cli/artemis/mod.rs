@@ -117,9 +117,8 @@ fn in_own_words(error: session::Error) -> Failure {
 }
 
 /// Options that a tool has by another name: the tool that lacks it, the option, and the words to write.
-const OWN_NAMES: [(&str, &str, &str); 6] = [
+const OWN_NAMES: [(&str, &str, &str); 5] = [
     ("client", "num-connections", "a client has it for its consumers alone: '--consumer-connections'"),
-    ("consumer", "consumer-connections", "all connections are a consumer's here: '--num-connections'"),
     ("consumer", "consumer-url", "the only URL is a consumer's here: '--url'"),
     ("consumer", "consumer-protocol", "the only protocol is a consumer's here: '--protocol'"),
     ("producer", "num-connections", "producers have one connection each, or share one: '--shared-connections'"),

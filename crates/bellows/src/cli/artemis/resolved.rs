@@ -301,8 +301,7 @@ mod tests {
         assert!(told("tcp://h?x=1").contains("is used instead, without options after a ?, and with a window of 1,000"));
         assert!(told("tcp://h").contains("is used instead, with a window of 1,000"));
         // The URL of another address stood there.
-        for (url, shown) in
-            [("tcp://h?x=1", "tcp://h"), ("tcp://h:9", "tcp://h:9"), ("amqp://u:p?@h", "amqp://u:***@h")]
+        for (url, shown) in [("tcp://h?x=1", "tcp://h"), ("tcp://h:9", "tcp://h:9"), ("amqp://u:p@h", "amqp://u:***@h")]
         {
             assert_eq!(resolved(&format!("client q --url {url}")).unwrap().common.shown_url, shown);
         }

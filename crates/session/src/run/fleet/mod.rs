@@ -359,9 +359,9 @@ impl FleetRun {
         self.host.inputs()
     }
 
-    /// Waits for workers: until so many are free, or else for those that are, and for a moment for those that other runs
-    /// have, which `others` counts by the names of these. All that are free by then are the run's. Errors: there are
-    /// none, or too few within a minute, or they are of another version.
+    /// Waits for workers: until so many are free, or else for those that are, and for a moment for those of other runs,
+    /// which `others` counts by the names of these. All that are free by then are the run's. Errors: there are none, or
+    /// too few within a minute, or they are of another version.
     pub fn gather(
         &self,
         wanted: Option<usize>,
