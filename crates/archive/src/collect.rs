@@ -6,13 +6,20 @@ use std::iter::Peekable;
 use std::path::{Path, PathBuf};
 
 use measure::{Counters, Interval, LatencySummary, Metric, Nanos, Phase, Problem, Recorder, Time};
+use stacks::{FORMATS, Profile, ProfileHeader, sampled_events};
 
 use crate::files::is_name;
 use crate::{
-    Event, FewSamples, Finding, FleetPart, HistogramLog, HistogramRecord, LimitedBy, MESSAGES, MessageFlow, PerMessage,
-    PhaseSpan, ProcessUsage, RequestedSummary, Rss, RunReader, RunRecord, RunState, RunSummary, RunWriter,
-    ScenarioSummary, SeriesPoint, SliceLog, SlicePoint, Throughput, Tier, Warning, WorkerSummary, file,
+    Event, FewSamples, Finding, FleetPart, HistogramLog, HistogramRecord, LimitedBy, MESSAGES, MessageFlow,
+    NamedSeries, NodeSummary, PerMessage, PhaseSpan, ProcessUsage, RequestedSummary, Rss, RunReader, RunRecord,
+    RunState, RunSummary, RunWriter, ScenarioSummary, SeriesName, SeriesPoint, SliceLog, SlicePoint, Throughput, Tier,
+    Warning, WorkerSummary, file, read_named_series, series_of_node,
 };
+
+/// Latencies from a producer to a consumer.
+pub const ACROSS: [Metric; 2] = [Metric::END_TO_END, Metric::TRANSFER];
+/// A latency between two clocks is known where its median is as many bounds long.
+const LEAST_BOUNDS: u64 = 5;
 
 /// Files of a worker's run folder that hold its part of a run, beside the profiles of one that recorded a node.
 const COLLECTED_FILES: [&str; 5] = [file::RECORD, file::SERIES, file::SLICES, file::HISTOGRAMS, file::METRICS];
@@ -24,6 +31,8 @@ const MOST_TOLD: usize = 20;
 const LONGEST_NAME: usize = 64;
 /// Events that are kept.
 const MOST_EVENTS: usize = 1_000;
+/// Functions of a node's profile in the summary.
+const TOP_FUNCTIONS: usize = 20;
 /// A line of the log counts to the second that begins so close to it: its time has six digits.
 const SAME_TIME: f64 = 1e-5;
 
@@ -57,24 +66,43 @@ pub struct CollectOptions<'a> {
     pub text: fn(&Warning) -> String,
 }
 
+/// The most by which latencies between two clocks can be off: each with its bound, and taken out where that leaves
+/// nothing of it.
+pub fn judge_clocks(bound: Nanos, messages: &mut ScenarioSummary) -> Vec<Warning> {
+    let is_known = |of: &LatencySummary| of.p50_ns >= bound.0.saturating_mul(LEAST_BOUNDS);
+    let warning = |metric: Metric| {
+        let of = messages.latency.get(metric);
+        let p50_s = is_known(of).then(|| Nanos(of.p50_ns).as_secs_f64());
+        let tier = if p50_s.is_some() { Tier::Note } else { Tier::Caution };
+        let latency = metric.name().to_owned();
+        let told = Finding::ClockBound { latency, p50_s, bound_s: bound.as_secs_f64() };
+        (of.count > 0).then(|| Warning::new(tier, told))
+    };
+    let warnings = ACROSS.into_iter().filter_map(warning).collect();
+    let shown = messages.latency.iter().filter(|(metric, of)| !ACROSS.contains(metric) || is_known(of));
+    messages.latency = shown.map(|(metric, of)| (metric, of.clone())).collect();
+    warnings
+}
+
 impl CollectedRun {
-    /// Makes the run folder. Errors: a folder that is no worker's part of this run, two of one worker, none at all, or
-    /// what cannot be read or written.
+    /// Makes the run folder. A folder that is no worker's part of this run, a second one of a worker, and one that
+    /// cannot be read are left out, and the run says so. Errors: no other one is left, or it cannot be written.
     pub fn of(dirs: &[PathBuf], options: &CollectOptions<'_>) -> Result<Self, Problem> {
-        let parts = read_parts(dirs, options.run)?;
-        let none = || Problem::new("there is nothing to collect", "no folder", "name the workers' folders with --from");
-        let first = parts.first().ok_or_else(none)?;
-        let known = &first.reader.record;
+        let found = Found::read(dirs, options.run);
+        let first = found.parts.first().ok_or_else(|| found.nothing())?;
+        let known = first.reader.record.clone();
         let mut writer = RunWriter::create(options.runs_dir, &known.name, known.origin_unix_ns)?;
         writer.set_origin(known.origin, known.origin_unix_ns);
-        let sums = match Sums::of(&parts, known.origin, &mut writer) {
+        let clocks = Clocks::of(&found.parts);
+        let sums = match Sums::of(&found.parts, known.origin, clocks, &mut writer) {
             Ok(sums) => sums,
             Err(problem) => {
                 writer.discard();
                 return Err(problem);
             }
         };
-        let mut record = record(&parts, &sums, &writer, known, options);
+        let mut record = record(&found, &sums, &writer, &known, options);
+        found.nodes.into_iter().for_each(|it| it.join(&mut record, &mut writer));
         if let Some(of) = options.coordinator {
             (record.experiment, record.changed_keys) = (of.experiment.clone(), of.changed_keys.clone());
             (record.versions, record.scenarios) = (of.versions.clone(), of.scenarios.clone());
@@ -101,7 +129,8 @@ impl WorkerPart {
     fn read(dir: &Path, run: &str) -> Result<Self, Problem> {
         let reader = RunReader::open(dir)?;
         let mut of = reader.record.fleet.clone().unwrap_or_default();
-        of.name = of.name.chars().filter(|it| !it.is_control()).take(LONGEST_NAME).collect();
+        let clean = |text: &str| text.chars().filter(|it| !it.is_control()).take(LONGEST_NAME).collect::<String>();
+        (of.name, of.node) = (clean(&of.name), of.node.as_deref().map(clean));
         let value = match of.is_part() {
             true => format!("it is of run {}", of.run),
             false => "it holds no worker's part of a run".to_owned(),
@@ -115,6 +144,20 @@ impl WorkerPart {
             *start = start.min(point.t);
         }
         Ok(Self { of, reader, starts })
+    }
+
+    /// Refuses histograms that fit to no others, which would be found when some are written.
+    fn check(&self) -> Result<(), Problem> {
+        let mut interval = Interval::new();
+        self.reader.histograms()?.try_for_each(|it| add(&it, &mut interval))?;
+        Ok(self.reader.slices().map(drop)?)
+    }
+
+    /// Whether messages of its load go to other workers.
+    fn is_spread(&self) -> bool {
+        let load = self.reader.record.experiment.get("load").and_then(|it| it.as_array());
+        let is_spread = |of: &serde_json::Value| of.get("place").is_some_and(|it| it == "spread");
+        self.of.workers > 1 && load.is_some_and(|all| all.iter().any(is_spread))
     }
 
     /// Number of the piece of a phase that begins at `t`, where there are so many a second.
@@ -172,19 +215,232 @@ impl WorkerPart {
     }
 }
 
-/// Reads the folders of one run, in the order of the workers' numbers.
-fn read_parts(dirs: &[PathBuf], run: &str) -> Result<Vec<WorkerPart>, Problem> {
-    let parts: Result<Vec<WorkerPart>, Problem> = dirs.iter().map(|dir| WorkerPart::read(dir, run)).collect();
-    let mut parts = parts?;
-    // Others have recorded a node, and carried nothing.
-    parts.retain(|it| it.of.worker < it.of.workers);
-    parts.sort_by_key(|it| it.of.worker);
-    for (one, other) in parts.iter().zip(parts.iter().skip(1)) {
-        let cause = format!("two folders are of worker {} of run {run}", one.of.name);
-        let twice = Problem::new(cause, other.reader.dir.display(), "name each worker's folder once");
-        twice.unless(one.of.worker != other.of.worker)?;
+/// A folder that is left out.
+#[derive(Debug)]
+struct SkippedFolder {
+    /// The worker's name, else the folder's.
+    name: String,
+    /// Its number, where it is known to be the run's.
+    worker: Option<u32>,
+    why: String,
+}
+
+/// The folders of one run.
+#[derive(Debug, Default)]
+struct Found {
+    /// Those of workers with a part of the load, in the order of their numbers.
+    parts: Vec<WorkerPart>,
+    /// Those of workers that recorded a node, likewise.
+    nodes: Vec<CollectedNode>,
+    left_out: Vec<SkippedFolder>,
+}
+
+impl Found {
+    fn read(dirs: &[PathBuf], run: &str) -> Self {
+        let mut found = Self::default();
+        for dir in dirs {
+            let name = || dir.file_name().unwrap_or(dir.as_os_str()).to_string_lossy().into_owned();
+            match WorkerPart::read(dir, run) {
+                Ok(part) => found.take(part),
+                Err(problem) => {
+                    found.left_out.push(SkippedFolder { name: name(), worker: None, why: problem.sentence() });
+                }
+            }
+        }
+        found.parts.sort_by_key(|it| it.of.worker);
+        found.nodes.sort_by_key(|it| it.of.worker);
+        let several = found.nodes.len() > 1;
+        for (node, it) in (0..).zip(&mut found.nodes) {
+            (it.node, it.number) = (node, several.then_some(node));
+        }
+        found
     }
-    Ok(parts)
+
+    /// Takes a folder of the run, if it can be read and is the first one of its worker.
+    fn take(&mut self, part: WorkerPart) {
+        let (name, number) = (part.of.name.clone(), part.of.worker);
+        let parts = self.parts.iter().map(|it| (&it.of, &it.reader));
+        let mut others = parts.chain(self.nodes.iter().map(|it| (&it.of, &it.folder.reader)));
+        let other = others.find(|(of, _)| of.worker == number).map(|(_, reader)| reader.dir.display().to_string());
+        let taken = match other {
+            Some(dir) => {
+                let why = format!("{} and {dir} are of the same worker", part.reader.dir.display());
+                Err(SkippedFolder { name, worker: None, why })
+            }
+            None if number < part.of.workers => {
+                let checked =
+                    part.check().map_err(|it| SkippedFolder { name, worker: Some(number), why: it.sentence() });
+                checked.map(|()| self.parts.push(part))
+            }
+            None => CollectedNode::of(part).map(|it| self.nodes.push(it)).map_err(|it| SkippedFolder {
+                name,
+                worker: None,
+                why: it.sentence(),
+            }),
+        };
+        self.left_out.extend(taken.err());
+    }
+
+    /// The failure where no folder has a part of the load.
+    fn nothing(&self) -> Problem {
+        let why = self.left_out.first().map_or("no folder has a part of the load", |it| it.why.as_str());
+        Problem::new("there is nothing to collect", why, "name the workers' folders of one run with --from")
+    }
+
+    /// CPU in the measured phase: of the broker as workers on its machines saw it, and of all workers.
+    fn cores(&self) -> PerMessage {
+        let of = |it: &WorkerPart| it.reader.record.summary.as_ref().map(|it| it.cpu_cores).unwrap_or_default();
+        let nodes = self.nodes.iter().map(|it| it.folder.summary.cpu_cores.broker).fold(None, sum_of);
+        let used = || self.parts.iter().map(of);
+        PerMessage { broker: nodes.or(used().find_map(|it| it.broker)), client: used().map(|it| it.client).sum() }
+    }
+
+    /// Memory, as [`Self::cores`].
+    fn memory(&self) -> Rss {
+        let of = |it: &WorkerPart| it.reader.record.summary.as_ref().map(|it| it.rss_mb).unwrap_or_default();
+        let nodes = self.nodes.iter().map(|it| it.folder.summary.rss_mb.broker).fold(None, sum_of);
+        let used = || self.parts.iter().map(of);
+        Rss { broker: nodes.or(used().find_map(|it| it.broker)), client: used().map(|it| it.client).sum() }
+    }
+}
+
+/// The folder of a worker that recorded a node of the broker.
+#[derive(Debug)]
+pub struct NodeFolder {
+    /// Its seconds and record.
+    pub reader: RunReader,
+    /// The record's end.
+    pub summary: RunSummary,
+    /// Its profiles, by line.
+    pub profiles: Vec<Profile>,
+    series: Vec<NamedSeries>,
+}
+
+/// Values of series from an instant on, for a length of time.
+type Values = Vec<(SeriesName, f64)>;
+
+impl NodeFolder {
+    /// Reads a folder. Errors: it is none, or its recording has no end.
+    pub fn read(dir: &Path) -> Result<Self, Problem> {
+        Self::of(RunReader::open(dir)?)
+    }
+
+    fn of(mut reader: RunReader) -> Result<Self, Problem> {
+        let dir = reader.dir.clone();
+        let endless = || Problem::new("its recording has no end", dir.display(), "see what that worker printed");
+        let summary = reader.record.summary.take().ok_or_else(endless)?;
+        let open = |event: &String| {
+            let path = dir.join(file::of_event(event, file::STACKS));
+            Profile::open_with_lines(&FORMATS, &path, None).ok()
+        };
+        // Files are called by it.
+        let is_plain = |it: &Profile| {
+            let is_plain = |it: u8| it.is_ascii_alphanumeric() || b"-_:".contains(&it);
+            !it.header.event.is_empty() && it.header.event.bytes().all(is_plain)
+        };
+        let profiles = sampled_events(&dir).iter().filter_map(open).filter(is_plain).collect();
+        Ok(Self { series: read_named_series(&dir)?, reader, summary, profiles })
+    }
+
+    /// Its series with the number of the node, by instant and length.
+    pub fn rows(&self, node: u32) -> BTreeMap<(Nanos, Nanos), Values> {
+        let mut rows: BTreeMap<(Nanos, Nanos), Values> = BTreeMap::new();
+        let mut add = |t: f64, dt: f64, name: &SeriesName, value: f64| {
+            let key = (Nanos::from_secs_f64(t), Nanos::from_secs_f64(dt));
+            rows.entry(key).or_default().push((name.clone(), value));
+        };
+        let [cpu, memory] = series_of_node(node as usize);
+        for point in &self.reader.points {
+            if let Some(used) = point.broker {
+                add(point.t, point.dt, &cpu, used.cpu_cores);
+                add(point.t + point.dt, point.dt, &memory, used.rss_bytes as f64);
+            }
+        }
+        for series in &self.series {
+            let name = series.name.clone().with("node", &node.to_string());
+            series.points.iter().for_each(|it| add(it.t, it.dt, &name, it.value));
+        }
+        rows
+    }
+}
+
+/// A node of the broker, of a run that is collected.
+#[derive(Debug)]
+struct CollectedNode {
+    of: FleetPart,
+    folder: NodeFolder,
+    /// Its place among the nodes, and its number where there are several.
+    node: u32,
+    number: Option<u32>,
+}
+
+impl CollectedNode {
+    fn of(part: WorkerPart) -> Result<Self, Problem> {
+        Ok(Self { of: part.of, folder: NodeFolder::of(part.reader)?, node: 0, number: None })
+    }
+
+    /// Its Erlang node, else its command; the worker's name where nobody knows.
+    fn name(&self) -> String {
+        self.of.node.clone().unwrap_or_else(|| self.of.name.clone())
+    }
+
+    /// Makes it a part of the run, as where the coordinator has fetched it.
+    fn join(self, record: &mut RunRecord, writer: &mut RunWriter) {
+        let name = self.name();
+        for ((t, length), values) in self.folder.rows(self.node) {
+            writer.append_values(t.as_secs_f64(), length.as_secs_f64(), values);
+        }
+        let Self { folder, node, number, .. } = self;
+        let event = |it: &Event| Event { t: it.t, label: format!("{name}: {}", it.label) };
+        record.events.extend(folder.reader.record.events.iter().take(MOST_EVENTS).map(event));
+        record.events.sort_by(|one, other| one.t.total_cmp(&other.t));
+        record.events.truncate(MOST_EVENTS);
+        let Some(summary) = &mut record.summary else { return };
+        for mut profile in folder.profiles {
+            let (origin, origin_unix_ns) = (record.origin, record.origin_unix_ns);
+            profile.header = ProfileHeader { node: number, origin, origin_unix_ns, ..profile.header };
+            let stacks = file::of_event(&profile.header.name(), file::STACKS);
+            if let Err(error) = profile.write_stacks(&writer.dir().join(&stacks)) {
+                writer.complain(&stacks, &error.to_string());
+            }
+            summary.profiles.push(profile.summary(TOP_FUNCTIONS));
+        }
+        summary.nodes.push(NodeSummary {
+            node,
+            cpu_cores: folder.summary.cpu_cores.broker.unwrap_or_default(),
+            ran_s: None,
+            rss_mb: folder.summary.rss_mb.broker.unwrap_or_default(),
+            name: Some(name),
+            clock_bound_s: None,
+        });
+    }
+}
+
+/// The clocks by which latencies from producers to consumers were taken.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Clocks {
+    /// That of one machine.
+    One,
+    /// Two, which were no further apart.
+    Two(Nanos),
+    /// Two, and not every folder tells how far these were apart.
+    Unbounded,
+}
+
+impl Clocks {
+    fn of(parts: &[WorkerPart]) -> Self {
+        if !parts.iter().any(WorkerPart::is_spread) {
+            return Self::One;
+        }
+        let receiving = parts.iter().filter(|it| it.totals().received > 0);
+        match receiving.map(|it| it.of.senders_bound).collect::<Option<Vec<Nanos>>>() {
+            None => Self::Unbounded,
+            Some(bounds) => match bounds.into_iter().max().unwrap_or_default() {
+                Nanos::ZERO => Self::One,
+                bound => Self::Two(bound),
+            },
+        }
+    }
 }
 
 /// The histograms of a worker, each with the number of the second that it belongs to.
@@ -203,8 +459,8 @@ impl PlacedHistograms<'_> {
 }
 
 /// Sums over all workers.
-#[derive(Default)]
 struct Sums {
+    clocks: Clocks,
     totals: Counters,
     measured: Counters,
     latencies: Recorder,
@@ -219,7 +475,7 @@ type SecondOfAll = BTreeMap<(Phase, u64), Vec<(usize, usize)>>;
 
 impl Sums {
     /// Adds everything up, and writes the seconds and their tenths.
-    fn of(parts: &[WorkerPart], origin: Time, writer: &mut RunWriter) -> Result<Self, Problem> {
+    fn of(parts: &[WorkerPart], origin: Time, clocks: Clocks, writer: &mut RunWriter) -> Result<Self, Problem> {
         let mut seconds = SecondOfAll::new();
         let mut logs = Vec::new();
         for (worker, part) in parts.iter().enumerate() {
@@ -230,7 +486,15 @@ impl Sums {
             let log = part.reader.histograms()?.peekable();
             logs.push(PlacedHistograms { points: &part.reader.points, log });
         }
-        let mut sums = Self::default();
+        let mut sums = Self {
+            clocks,
+            totals: Counters::default(),
+            measured: Counters::default(),
+            latencies: Recorder::default(),
+            phases: Vec::new(),
+            requested: 0.0,
+            due: 0.0,
+        };
         let mut interval = Interval::new();
         for ((phase, _), points) in &seconds {
             let point = sums.second(parts, *phase, points);
@@ -240,13 +504,20 @@ impl Sums {
             for (worker, second) in points {
                 let Some(log) = logs.get_mut(*worker) else { continue };
                 while let Some(record) = log.next_of(*second) {
-                    add(&record, &mut interval)?;
+                    if sums.is_kept(record.metric) {
+                        add(&record, &mut interval)?;
+                    }
                 }
             }
             sums.keep(&interval, point, writer)?;
         }
-        write_slices(parts, &sums.phases, writer)?;
+        write_slices(parts, &sums, writer)?;
         Ok(sums)
+    }
+
+    /// Whether a latency is one of which somebody knows how far it may be off.
+    fn is_kept(&self, metric: Metric) -> bool {
+        self.clocks != Clocks::Unbounded || !ACROSS.contains(&metric)
     }
 
     /// The counts of a second. A drain begins when the last worker's has.
@@ -314,7 +585,8 @@ impl Sums {
     }
 
     /// Outcome of the messages of all workers.
-    fn messages(&self, parts: &[WorkerPart]) -> ScenarioSummary {
+    fn messages(&self, found: &Found) -> ScenarioSummary {
+        let parts = &found.parts;
         let flows = || parts.iter().map(|it| it.reader.record.summary.as_ref().map(RunSummary::flow));
         let ledgers = flows().map(|flow| flow?.ledger);
         let is_whole = parts.first().is_some_and(|it| it.of.workers as usize == parts.len());
@@ -335,7 +607,7 @@ impl Sums {
             ledger: ledger.flatten().filter(|_| is_whole),
         };
         let (seconds, sent) = (self.measured_seconds(), self.measured.sent as f64);
-        let (used, ended) = (cores(parts), self.measured.sent.max(self.measured.received));
+        let (used, ended) = (found.cores(), self.measured.sent.max(self.measured.received));
         let us_each = |cores: Option<f64>| Some(cores.filter(|_| ended > 0)? * seconds * 1e6 / ended as f64);
         let requested = (self.due > 0.0 && seconds > 0.0).then(|| RequestedSummary {
             total: self.requested,
@@ -355,18 +627,6 @@ impl Sums {
             ..ScenarioSummary::default()
         }
     }
-}
-
-/// CPU in the measured phase: of the broker as a worker on its machine saw it, and of all workers.
-fn cores(parts: &[WorkerPart]) -> PerMessage {
-    let used = || parts.iter().map(|it| it.reader.record.summary.as_ref().map(|it| it.cpu_cores).unwrap_or_default());
-    PerMessage { broker: used().find_map(|it| it.broker), client: used().map(|it| it.client).sum() }
-}
-
-/// Memory, as [`cores`].
-fn memory(parts: &[WorkerPart]) -> Rss {
-    let used = || parts.iter().map(|it| it.reader.record.summary.as_ref().map(|it| it.rss_mb).unwrap_or_default());
-    Rss { broker: used().find_map(|it| it.broker), client: used().map(|it| it.client).sum() }
 }
 
 /// Adds numbers of which some are not known.
@@ -391,7 +651,7 @@ fn misshapen(error: impl std::fmt::Display) -> Problem {
 }
 
 /// Writes the sums of the workers' tenths of a second.
-fn write_slices(parts: &[WorkerPart], phases: &[PhaseSpan], writer: &mut RunWriter) -> Result<(), Problem> {
+fn write_slices(parts: &[WorkerPart], sums: &Sums, writer: &mut RunWriter) -> Result<(), Problem> {
     let mut logs: Vec<(&WorkerPart, Peekable<SliceLog>)> = Vec::new();
     for part in parts {
         logs.push((part, part.reader.slices()?.peekable()));
@@ -409,8 +669,8 @@ fn write_slices(parts: &[WorkerPart], phases: &[PhaseSpan], writer: &mut RunWrit
             }
         }
         if let Some(mut slice) = sum {
-            let before = phases.iter().filter(|it| it.phase < slice.phase).map(|it| it.end);
-            slice.t = before.fold(slice.t, f64::max);
+            slice.t = sums.moved(slice.phase, slice.t);
+            slice.latency.retain(|metric, _| sums.is_kept(*metric));
             writer.append_slice(&slice);
         }
     }
@@ -428,11 +688,12 @@ fn joined(mut sum: SlicePoint, other: &SlicePoint) -> SlicePoint {
     sum.t = sum.t.min(other.t);
     sum.dt = end - sum.t;
     sum.requested_rate = requested.map(|it| it / sum.dt);
-    sum.sent += other.sent;
-    sum.completed += other.completed;
-    sum.received += other.received;
+    sum.sent = sum.sent.saturating_add(other.sent);
+    sum.completed = sum.completed.saturating_add(other.completed);
+    sum.received = sum.received.saturating_add(other.received);
     for (metric, count) in &other.counts {
-        *sum.counts.entry(*metric).or_default() += count;
+        let all = sum.counts.entry(*metric).or_default();
+        *all = all.saturating_add(*count);
     }
     for (metric, latency) in &other.latency {
         sum.latency.entry(*metric).or_default().merge(latency);
@@ -441,14 +702,16 @@ fn joined(mut sum: SlicePoint, other: &SlicePoint) -> SlicePoint {
 }
 
 /// Workers of the run whose folders are not there, as people number them.
-fn missing(parts: &[WorkerPart]) -> Vec<String> {
-    let workers = parts.iter().map(|it| it.of.workers).max().unwrap_or_default();
-    let has = |worker: u32| parts.iter().any(|it| it.of.worker == worker);
+fn missing(found: &Found) -> Vec<String> {
+    let workers = found.parts.iter().map(|it| it.of.workers).max().unwrap_or_default();
+    let is_told = |worker: u32| found.left_out.iter().any(|it| it.worker == Some(worker));
+    let has = |worker: u32| is_told(worker) || found.parts.iter().any(|it| it.of.worker == worker);
     (0..workers.min(MOST_MISSING)).filter(|it| !has(*it)).map(|it| format!("{} of {workers}", it + 1)).collect()
 }
 
 /// Doubts about a run without its coordinator, and those that the workers told of their own parts: each kind once.
-fn doubts(parts: &[WorkerPart], latencies: &Recorder, text: fn(&Warning) -> String) -> Vec<Warning> {
+fn doubts(found: &Found, sums: &Sums, text: fn(&Warning) -> String) -> Vec<Warning> {
+    let latencies = &sums.latencies;
     let few = |metric: Metric| {
         let of = LatencySummary::of(latencies.histogram(metric));
         let (_, percentile) = LatencySummary::PERCENTILES.iter().find(|(p, _)| !of.supports(*p))?;
@@ -457,18 +720,20 @@ fn doubts(parts: &[WorkerPart], latencies: &Recorder, text: fn(&Warning) -> Stri
     };
     let few: Vec<FewSamples> = [Metric::ACK_RESPONSE, Metric::END_TO_END].into_iter().filter_map(few).collect();
     let few = (!few.is_empty()).then(|| Warning::new(Tier::Note, Finding::TooFewSamples { latencies: few }));
-    let collected = Warning::new(Tier::Caution, Finding::Collected {});
+    let unbounded = ACROSS.into_iter().filter(|it| !sums.is_kept(*it)).map(|it| it.name().to_owned()).collect();
+    let collected = Warning::new(Tier::Caution, Finding::Collected { unbounded });
     let mut all: Vec<Warning> = std::iter::once(collected).chain(few).collect();
     all.iter_mut().for_each(|it| it.text = text(it));
     // Of all together there are other samples, and why a part ended is told with its worker.
     let is_own = |it: &&Warning| !matches!(it.finding, Finding::TooFewSamples { .. } | Finding::Interrupted { .. });
     let mut told: Vec<(Warning, &str, usize)> = Vec::new();
-    for part in parts {
-        for warning in part.reader.record.warnings.iter().filter(is_own) {
+    let parts = found.parts.iter().map(|it| (&it.of.name, &it.reader));
+    for (name, reader) in parts.chain(found.nodes.iter().map(|it| (&it.of.name, &it.folder.reader))) {
+        for warning in reader.record.warnings.iter().filter(is_own) {
             if let Some(known) = told.iter_mut().find(|it| it.0.code() == warning.code()) {
                 known.2 += 1;
             } else if told.len() < MOST_TOLD {
-                told.push((warning.clone(), part.of.name.as_str(), 0));
+                told.push((warning.clone(), name.as_str(), 0));
             }
         }
     }
@@ -483,16 +748,18 @@ fn doubts(parts: &[WorkerPart], latencies: &Recorder, text: fn(&Warning) -> Stri
 
 /// The record of the whole run.
 fn record(
-    parts: &[WorkerPart],
+    found: &Found,
     sums: &Sums,
     writer: &RunWriter,
     known: &RunRecord,
     options: &CollectOptions<'_>,
 ) -> RunRecord {
-    let early = parts.iter().filter(|it| !it.is_complete());
+    let early = found.parts.iter().filter(|it| !it.is_complete());
     let lost = early.map(|it| (it.of.name.clone(), it.end(), it.reason()));
-    let absent = missing(parts).into_iter().map(|it| (it, 0.0, "its folder could not be had".to_owned()));
-    let lost: Vec<(String, f64, String)> = lost.chain(absent).collect();
+    let left_out = found.left_out.iter();
+    let left_out = left_out.map(|it| (it.name.clone(), 0.0, format!("its folder is left out: {}", it.why)));
+    let absent = missing(found).into_iter().map(|it| (it, 0.0, "its folder could not be had".to_owned()));
+    let lost: Vec<(String, f64, String)> = lost.chain(left_out).chain(absent).collect();
     let warnings = lost.iter().map(|(worker, at_s, why)| {
         let (worker, at_s, why) = (worker.clone(), *at_s, why.clone());
         let mut warning =
@@ -500,22 +767,27 @@ fn record(
         warning.text = (options.text)(&warning);
         warning
     });
-    let warnings: Vec<Warning> = warnings.chain(doubts(parts, &sums.latencies, options.text)).collect();
+    let mut warnings: Vec<Warning> = warnings.chain(doubts(found, sums, options.text)).collect();
+    let mut messages = sums.messages(found);
+    if let Clocks::Two(bound) = sums.clocks {
+        let told = judge_clocks(bound, &mut messages).into_iter();
+        warnings.extend(told.map(|it| Warning { text: (options.text)(&it), ..it }));
+    }
     let problem = lost.first().map(|(worker, _, why)| {
         let cause = format!("run {} ended early, without its coordinator", options.run);
         Problem::new(cause, format!("worker {worker}: {why}"), "see what ended the coordinator, and run it again")
     });
-    let mut events: Vec<Event> = parts.iter().flat_map(events_of).collect();
+    let mut events: Vec<Event> = found.parts.iter().flat_map(events_of).collect();
     events.sort_by(|one, other| one.t.total_cmp(&other.t));
     events.truncate(MOST_EVENTS);
     let summary = RunSummary {
         schema: RunSummary::SCHEMA.to_owned(),
         run_dir: writer.dir().display().to_string(),
         broker: known.summary.as_ref().map(|it| it.broker.clone()).unwrap_or_default(),
-        workers: parts.iter().map(WorkerPart::summary).collect(),
-        cpu_cores: cores(parts),
-        rss_mb: memory(parts),
-        scenarios: BTreeMap::from([(MESSAGES.to_owned(), sums.messages(parts))]),
+        workers: found.parts.iter().map(WorkerPart::summary).collect(),
+        cpu_cores: found.cores(),
+        rss_mb: found.memory(),
+        scenarios: BTreeMap::from([(MESSAGES.to_owned(), messages)]),
         error: problem.clone(),
         warnings: warnings.clone(),
         ..RunSummary::default()
@@ -532,7 +804,7 @@ fn record(
         failed_by: None,
         warnings,
         summary: Some(summary),
-        fleet: known.fleet.clone().map(|it| FleetPart { worker: 0, name: String::new(), ..it }),
+        fleet: known.fleet.clone().map(|it| FleetPart { run: it.run, workers: it.workers, ..FleetPart::default() }),
         ..known.clone()
     }
 }
@@ -563,15 +835,19 @@ mod tests {
         let mut writer = RunWriter::create(runs, "load", 7).unwrap();
         let origin = Time(5_000_000_000 * (1 + u64::from(worker)));
         writer.set_origin(origin, 7);
-        let of = FleetPart { run: RUN.to_owned(), worker, workers: 3, name: format!("w{}", worker + 1) };
+        let name = format!("w{}", worker + 1);
+        let of = FleetPart { run: RUN.to_owned(), worker, workers: 3, name, ..FleetPart::default() };
         for &(phase, start, end) in seconds {
             let mut interval = Interval::new();
             interval.reset(origin + Nanos::from_secs_f64(start), phase);
             interval.end = origin + Nanos::from_secs_f64(end);
-            interval.counters.sent = sent;
+            (interval.counters.sent, interval.counters.received) = (sent, sent);
+            interval.latencies.record_n(Metric::END_TO_END, Nanos::from_millis(2), sent);
             interval.latencies.record_n(Metric::ACK_RESPONSE, Nanos::from_millis(1 + u64::from(worker)), sent);
             let (counters, latency) = (interval.counters, interval.latencies.messages());
-            let point = SeriesPoint { t: start, dt: end - start, phase, counters, latency, ..SeriesPoint::default() };
+            let broker = Some(ProcessUsage { cpu_cores: 0.25, ..ProcessUsage::default() });
+            let point =
+                SeriesPoint { t: start, dt: end - start, phase, counters, latency, broker, ..SeriesPoint::default() };
             writer.append_point(&point);
             writer.append_histograms(&interval);
             let mut slice = interval.to_slice();
@@ -642,28 +918,84 @@ mod tests {
         assert!(sent.total == 120 && (sent.rate - 40.0).abs() < 0.1, "{sent:?}");
     }
 
+    /// Changes what a folder says of itself.
+    fn amend(dir: &Path, change: impl FnOnce(&mut RunRecord)) {
+        let path = dir.join(file::RECORD);
+        let mut record: RunRecord = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+        change(&mut record);
+        std::fs::write(&path, serde_json::to_vec(&record).unwrap()).unwrap();
+    }
+
+    /// One of them ended the whole command.
     #[test]
-    fn folders_of_other_runs_and_two_of_one_worker_are_refused_and_nothing_is_left() {
+    fn a_folder_that_is_not_the_runs_or_cannot_be_read_is_left_out_and_told() {
         let (theirs, own) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let dir = part(theirs.path(), 0, 1, 2.0, RunState::Complete);
-        assert_has(collected(&[dir.clone(), dir.clone()], own.path()).unwrap_err().cause, ["two folders"]);
-        let options = CollectOptions {
-            run: "load-19",
-            runs_dir: own.path(),
-            command: &[],
-            coordinator: None,
-            text: |_| String::new(),
-        };
-        let refused = CollectedRun::of(&[dir], &options).unwrap_err();
-        assert_has(refused.sentence(), ["not of run load-19", "of run load-18"]);
+        let [good, broken, other] = [0, 1, 2].map(|worker| part(theirs.path(), worker, 1, 2.0, RunState::Complete));
         assert!(collected(&[], own.path()).is_err());
-        let of_node = part(theirs.path(), 3, 1, 2.0, RunState::Complete);
-        assert!(collected(&[of_node], own.path()).is_err(), "it carried no load");
+        std::fs::write(broken.join(file::RECORD), "{\"schema\": ").unwrap();
+        amend(&other, |it| it.fleet.as_mut().unwrap().run = "load-19".to_owned());
+        let none = collected(&[broken.clone(), other.clone()], own.path()).unwrap_err();
+        assert_has(none.sentence(), ["nothing to collect", "no worker's part"]);
+        assert_eq!(std::fs::read_dir(own.path()).unwrap().count(), 0);
+        let away = theirs.path().join("away");
+        let run = collected(&[away, broken, good.clone(), other, good], own.path()).unwrap();
+        let told = run.record.warnings.iter().filter_map(|it| match &it.finding {
+            Finding::WorkerLost { worker, why, .. } => Some(format!("{worker}: {why}")),
+            _ => None,
+        });
+        let told: Vec<String> = told.collect();
+        let parts = ["away: ", "no worker's part", "of run load-19", "of the same worker", "2 of 3: ", "3 of 3: "];
+        for (told, part) in told.iter().zip(parts) {
+            assert!(told.contains(part), "{part}: {told}");
+        }
+        assert_eq!((told.len(), run.record.state), (parts.len(), RunState::Failed));
+        assert_eq!(run.record.summary.unwrap().flow().sent.total, 3);
         for (name, is_one) in
             [("metrics.jsonl", true), ("off-cpu.stacks", true), (".stacks", false), ("a/b.stacks", false)]
         {
             assert_eq!(is_collected(name), is_one, "{name}");
         }
-        assert_eq!(std::fs::read_dir(own.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn nodes_that_workers_recorded_are_parts_of_the_run() {
+        let (theirs, own) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let [load, first, second] = [0, 3, 4].map(|worker| part(theirs.path(), worker, 1, 2.0, RunState::Complete));
+        amend(&second, |it| it.fleet.as_mut().unwrap().node = Some("rabbit@b".to_owned()));
+        assert!(collected(std::slice::from_ref(&first), own.path()).is_err(), "it carried no load");
+        let run = collected(&[second, load, first], own.path()).unwrap();
+        let summary = run.record.summary.unwrap();
+        let nodes: Vec<_> = summary.nodes.iter().map(|it| (it.node, it.name.as_deref(), it.cpu_cores)).collect();
+        assert_eq!(nodes, [(0, Some("w4"), 0.5), (1, Some("rabbit@b"), 0.5)]);
+        assert_eq!((summary.cpu_cores.broker, summary.workers.len()), (Some(1.0), 1));
+        let series = read_named_series(&run.dir).unwrap();
+        let of_nodes = series.iter().filter(|it| it.name.labels.contains_key("node"));
+        assert_eq!(of_nodes.map(|it| it.points.len()).collect::<Vec<_>>(), [3; 4]);
+    }
+
+    #[test]
+    fn latencies_between_two_clocks_have_the_workers_bound_or_are_left_out() {
+        let (theirs, own) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let dirs = [0, 1].map(|worker| part(theirs.path(), worker, 30, 2.2, RunState::Complete));
+        let bound = |us| Some(Nanos::from_micros(us));
+        for (bounds, is_kept, told) in [
+            ([bound(0), bound(0)], true, "Collected"),
+            ([bound(10), bound(100)], true, "bound_s: 0.0001"),
+            ([bound(10), bound(1_000)], false, "p50_s: None"),
+            ([bound(10), None], false, "unbounded: [\"end-to-end\", \"transfer\"]"),
+        ] {
+            for (dir, bound) in dirs.iter().zip(bounds) {
+                amend(dir, |it| {
+                    it.experiment = serde_json::json!({"load": [{"place": "spread"}]});
+                    it.fleet.as_mut().unwrap().senders_bound = bound;
+                });
+            }
+            let run = collected(&dirs, own.path()).unwrap();
+            assert_has(format!("{:?}", run.record.warnings), [told]);
+            let in_summary = run.record.summary.unwrap().messages().latency.get(Metric::END_TO_END).count;
+            let latencies = RunReader::open(&run.dir).unwrap().merged(Phase::Measure).unwrap();
+            let counts = [in_summary, latencies.histogram(Metric::END_TO_END).len()];
+            assert_eq!(counts.map(|it| it > 0), [is_kept; 2], "{bounds:?}");
+        }
     }
 }

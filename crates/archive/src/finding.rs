@@ -367,7 +367,11 @@ findings! {
         workers: u64,
     },
     /// The run was made of the workers' folders, without its coordinator.
-    Collected {},
+    Collected {
+        /// Latencies between two clocks that are left out, as no folder tells how far these may be apart.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        unbounded: Vec<String>,
+    },
 }
 
 /// Cores that broker and generator share, and who used them.

@@ -33,7 +33,7 @@ mod traces;
 mod verdict;
 mod writer;
 
-pub use collect::{CollectOptions, CollectedRun, is_collected};
+pub use collect::{ACROSS, CollectOptions, CollectedRun, NodeFolder, is_collected, judge_clocks};
 pub use compare::{
     ComparedSideName, Decision, EffectFigure, FoundLimit, LimitPlan, ScaleDoubt, ScaleEstimate, ScaleLaw,
 };
@@ -61,7 +61,7 @@ pub use list::{FolderKind, RunEntry, find_part, folders_of_runs, list_runs};
 pub use matrix::{ComparedCell, ComparedMatrix, MatrixCell, MatrixKey, PairedMatrix, short_names};
 pub use named_series::{
     ERLANG_MEMORY, MOST_SERIES, NamedPoint, NamedSeries, SeriesName, SeriesNames, SeriesUnit, SeriesValue,
-    read_named_series,
+    read_named_series, series_of_node,
 };
 pub use pairs::{PairedRun, PairedRuns};
 pub use quantity::{Quantity, plain_name, probe_name};

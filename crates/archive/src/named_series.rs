@@ -83,6 +83,12 @@ impl SeriesName {
     }
 }
 
+/// The series of a node's CPU and of its memory.
+pub fn series_of_node(node: usize) -> [SeriesName; 2] {
+    let all = [("CPU of nodes", SeriesUnit::Cores), ("memory of nodes", SeriesUnit::Bytes)];
+    all.map(|(name, unit)| SeriesName::new("broker", name, unit).with("node", &node.to_string()))
+}
+
 /// A value of a series, by its place among those of the run.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SeriesValue(pub u32, pub f64);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use measure::{Metric, Phase, Problem, Time};
+use measure::{Metric, Nanos, Phase, Problem, Time};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -112,6 +112,12 @@ pub struct FleetPart {
     pub workers: u32,
     /// Name of the worker; empty where it is the whole run.
     pub name: String,
+    /// The broker's node that it recorded, in place of a load.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
+    /// The most by which the clock of those who sent to its consumers could be off, where others may have done so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub senders_bound: Option<Nanos>,
 }
 
 impl FleetPart {

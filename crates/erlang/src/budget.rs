@@ -49,6 +49,8 @@ pub enum Ended {
     Limit(u64),
     /// We asked for it.
     Asked,
+    /// The node went away, or did not answer any more: what it had told before is not all.
+    Gone,
     /// A limit that protects the node tripped.
     Tripped {
         /// Its name, such as `backlog`.
@@ -82,6 +84,7 @@ impl Ended {
             Self::Time => "the time is over".to_owned(),
             Self::Limit(calls) => format!("the limit of {} is reached", measure::counted(*calls, "call")),
             Self::Asked => "stopped by the user".to_owned(),
+            Self::Gone => "the node went away before the end: this is what it had told by then".to_owned(),
             Self::Tripped { limit, observed, allowed } => match tripped(limit, *observed, *allowed) {
                 (text, "") => text,
                 (text, remedy) => format!("{text} ({remedy})"),
@@ -102,7 +105,7 @@ impl Ended {
         match self {
             Self::Time => "time",
             Self::Limit(_) => "limit",
-            Self::Asked => "",
+            Self::Asked | Self::Gone => "",
             Self::Tripped { limit, .. } => limit,
         }
     }

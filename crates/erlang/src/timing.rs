@@ -1,11 +1,11 @@
 //! How long a function takes: calls of it one after the other, in a process of our own on the node.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
 use crate::budget::{Budget, Ended, refusal};
-use crate::calls::path::{answer, done, nanos, read};
+use crate::calls::path::{SO_FAR, answer, done, nanos, read, so_far_every, told_so_far};
 use crate::calls::{Path, number};
 use crate::error::Error;
 use crate::helper::{self, Helper};
@@ -92,18 +92,35 @@ pub struct Collected {
     pub words: u64,
 }
 
-/// Calls the function, and waits until it is measured, or `look` says that it is enough.
-pub fn time(helper: &Helper, options: &TimeOptions, mut look: impl FnMut() -> bool) -> Result<Timing, Error> {
+/// Calls the function, and waits until it is measured, or `look` says that it is enough. Where the node goes away
+/// meanwhile, `so_far` has what was measured until shortly before.
+pub fn time(
+    helper: &Helper,
+    options: &TimeOptions,
+    mut look: impl FnMut() -> bool,
+    so_far: &mut Option<Timing>,
+) -> Result<Timing, Error> {
     const WHAT: &str = "the timing";
     let worker = helper.run("bellows_time", "start", options.term())?;
     let mut request = "next";
+    let every = so_far_every(options.duration);
+    let mut due = Instant::now() + every;
     let reply = loop {
         let reply = answer(helper, &worker, request, WHAT)?;
-        match as_atom(&reply) {
-            Some("running" | "stopping") => std::thread::sleep(EVERY),
+        match (as_atom(&reply), told_so_far(&reply)) {
+            (Some("running" | "stopping"), _) => {}
+            (_, Some(told)) => *so_far = timing(told).map(|it| Timing { ended: Ended::Gone, ..it }),
             _ => break reply,
         }
-        request = if look() { "stop" } else { "next" };
+        std::thread::sleep(EVERY);
+        request = match look() {
+            true => "stop",
+            false if Instant::now() >= due => {
+                due = Instant::now() + every;
+                SO_FAR
+            }
+            false => "next",
+        };
     };
     helper.stop(worker)?;
     done(helper, &reply, WHAT, timing)

@@ -21,6 +21,9 @@ const FIRST_PROBES: Nanos = Nanos::from_millis(10);
 /// The longest that a load waits for workers that record.
 const RECORDERS_TIMEOUT: Nanos = Nanos::from_millis(20_000);
 
+/// The longest that workers may take to report the end of their loads, beyond the drain.
+const REPORT_TIMEOUT: Nanos = Nanos::from_millis(30_000);
+
 /// Why who is no member any more is fenced again.
 const GOES_ON: &str = "the run goes on without it";
 
@@ -49,8 +52,15 @@ pub enum CoordinatorInput {
     Close,
     /// Hand a share over, to the worker that it names.
     Share(Share),
-    /// The load starts at this instant, once all workers are ready.
-    Start(Time),
+    /// The load starts, once all workers are ready.
+    Start {
+        /// T0.
+        at: Time,
+        /// Its length without its drain; `None`: until [`CoordinatorInput::End`].
+        length: Option<Nanos>,
+        /// The longest drain.
+        drain: Nanos,
+    },
     /// The load ends at this instant.
     End(Time),
     /// Tell a worker what others have reported.
@@ -248,6 +258,10 @@ pub struct Coordinator {
     outage: Option<(Time, Outage)>,
     /// Until when a load that is prepared waits for workers that record; `None` before a part of it is.
     recorders_until: Option<Time>,
+    /// The longest drain of the load.
+    drain: Nanos,
+    /// When workers have to have reported the end of their loads; `None` while nobody knows when these end.
+    reports_by: Option<Time>,
     is_closed: bool,
     is_started: bool,
     is_ending: bool,
@@ -284,6 +298,8 @@ impl Coordinator {
             server_away: None,
             outage: None,
             recorders_until: None,
+            drain: Nanos::ZERO,
+            reports_by: None,
             is_closed: false,
             is_started: false,
             is_ending: false,
@@ -307,8 +323,10 @@ impl Coordinator {
                 let worker = share.worker as usize;
                 self.tell_one(now, worker, WorkerState::Preparing, ToWorker::Share(share), &mut out);
             }
-            CoordinatorInput::Start(at) => {
+            CoordinatorInput::Start { at, length, drain } => {
                 self.is_started = true;
+                self.drain = drain;
+                self.reports_by = length.map(|it| at + it + self.longest_report());
                 self.leave_behind(now, &mut out);
                 self.tell_all(now, WorkerState::Armed, |it| ToWorker::Start { at: it.theirs(at) }, &mut out);
             }
@@ -361,6 +379,11 @@ impl Coordinator {
     /// The last thing that parted the coordinator from workers, which are lost for that reason.
     pub fn outage(&self) -> Option<Outage> {
         self.outage.map(|(_, outage)| outage)
+    }
+
+    /// The longest from the end of a load until its worker has reported that.
+    fn longest_report(&self) -> Nanos {
+        self.drain + REPORT_TIMEOUT
     }
 
     /// A silence that explains that a worker or the coordinator was not heard for the lease.
@@ -444,11 +467,14 @@ impl Coordinator {
     fn end(&mut self, now: Time, at: Time, out: &mut Vec<CoordinatorOutput>) {
         if !self.is_ending {
             self.is_ending = true;
+            self.reports_by = Some(at + self.longest_report());
             self.tell_all(now, WorkerState::Draining, |it| ToWorker::End { at: it.theirs(at) }, out);
         }
     }
 
     fn stop(&mut self, now: Time, abort: bool, out: &mut Vec<CoordinatorOutput>) {
+        let by = now + self.longest_report();
+        self.reports_by = Some(self.reports_by.map_or(by, |it| it.min(by)));
         self.tell_all(now, WorkerState::Joined, |_| ToWorker::Stop { abort }, out);
     }
 
@@ -666,8 +692,25 @@ impl Coordinator {
         for index in silent.into_iter().rev() {
             self.lose_unheard(now, index, format!("it was silent for {}", self.rules.lease), out);
         }
+        self.lose_unreported(now, out);
         if self.recorders_until.is_some() && !self.is_started {
             (0..self.members.len()).for_each(|index| self.report_ready(now, index, out));
+        }
+    }
+
+    /// Goes on without workers that live, and do not come to an end: all others would wait for them.
+    fn lose_unreported(&mut self, now: Time, out: &mut Vec<CoordinatorOutput>) {
+        // What came while this process stood still is heard first.
+        let has_run = self.stood_still.is_none_or(|(at, _)| now.since(at) >= self.rules.lease);
+        if !has_run || self.reports_by.is_none_or(|by| now < by) {
+            return;
+        }
+        for index in 0..self.members.len() {
+            let is_awaited = |it: &Member| !it.has_ended && !it.records() && it.state != WorkerState::Done;
+            if self.members.get(index).is_some_and(is_awaited) {
+                let why = format!("it did not report its end within {} of that of the load", self.longest_report());
+                self.lose(now, index, why, out);
+            }
         }
     }
 

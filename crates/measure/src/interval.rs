@@ -37,17 +37,17 @@ const fn is_zero(count: &u64) -> bool {
 }
 
 impl Counters {
-    /// Adds another interval's counts.
+    /// Adds another interval's counts, which may be what somebody wrote.
     pub const fn add(&mut self, other: &Self) {
-        self.sent += other.sent;
-        self.completed += other.completed;
-        self.received += other.received;
-        self.blocked += other.blocked;
-        self.nacked += other.nacked;
-        self.returned += other.returned;
-        self.redelivered += other.redelivered;
-        self.late += other.late;
-        self.resent += other.resent;
+        self.sent = self.sent.saturating_add(other.sent);
+        self.completed = self.completed.saturating_add(other.completed);
+        self.received = self.received.saturating_add(other.received);
+        self.blocked = self.blocked.saturating_add(other.blocked);
+        self.nacked = self.nacked.saturating_add(other.nacked);
+        self.returned = self.returned.saturating_add(other.returned);
+        self.redelivered = self.redelivered.saturating_add(other.redelivered);
+        self.late = self.late.saturating_add(other.late);
+        self.resent = self.resent.saturating_add(other.resent);
     }
 }
 

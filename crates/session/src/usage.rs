@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use archive::{ProcessUsage, SeriesName, SeriesUnit};
+use archive::{ProcessUsage, SeriesName, SeriesUnit, series_of_node};
 use linux::activity::{self, MeterRates, MeterValue, ProcessActivity, Unit};
 use linux::machine::CpuTicks;
 use linux::sockets::{self, Server};
@@ -187,12 +187,6 @@ impl NodeUsage {
         });
         values.collect()
     }
-}
-
-/// The series of a node's CPU and of its memory.
-pub(crate) fn series_of_node(node: usize) -> [SeriesName; 2] {
-    let all = [("CPU of nodes", SeriesUnit::Cores), ("memory of nodes", SeriesUnit::Bytes)];
-    all.map(|(name, unit)| SeriesName::new(BROKER, name, unit).with("node", &node.to_string()))
 }
 
 fn memory_of(nodes: &[NodeUse]) -> Vec<(SeriesName, f64)> {

@@ -125,11 +125,12 @@ pub(super) fn fetch(link: &Link, run: &str, wanted: Option<&[String]>) -> Result
     let workspace = Workspace::new("the collected folders", None, needed)?;
     let (mut dirs, mut failed) = (Vec::new(), Vec::new());
     for (owner, folder) in &folders {
-        let dir = workspace.directory().join(format!("{owner:016x}"));
+        let name: String = folder.name.chars().take(64).collect();
+        // What is wrong with it is told by its name.
+        let dir = workspace.directory().join(format!("{}-{owner:016x}", archive::sanitised(&name)));
         match fetch_one(&client, *owner, folder, &dir) {
             Ok(()) => dirs.push(dir),
             Err(problem) => {
-                let name: String = folder.name.chars().take(64).collect();
                 failed.push(format!("the folder of worker {name} could not be had: {problem}"));
             }
         }

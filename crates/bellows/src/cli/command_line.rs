@@ -13,7 +13,7 @@ use experiment::{LoadSpec, OptionNames};
 use measure::Refused;
 use web::Secret;
 
-use super::{Cli, old_names};
+use super::{Cli, artemis, old_names};
 use crate::perf_test::is_slip;
 
 /// A URL, whose password `Debug` does not show.
@@ -422,9 +422,19 @@ fn meant_by(error: &clap::Error, argument: &str) -> Option<String> {
     let beside =
         group.get_subcommands().filter(|it| !it.is_hide_set() && options(it).iter().any(|known| known == typed));
     let have: Vec<_> = beside.map(|it| format!("'{path} {}'", it.get_name())).collect();
+    if path == "bellows artemis perf"
+        && let Some(own) = artemis::own_name(command.get_name(), typed)
+    {
+        return Some(own.to_owned());
+    }
     // What many commands have says nothing about this one.
     let is_told = (1..=MOST_BESIDE).contains(&have.len()) && !std::ptr::eq(group, &raw const grammar);
-    is_told.then(|| format!("it is an option of {}", have.join(" and ")))
+    let why = match (path.as_str(), command.get_name()) {
+        ("bellows artemis perf", "consumer") => "a consumer sends nothing: ",
+        ("bellows artemis perf", "producer") => "a producer consumes nothing: ",
+        _ => "",
+    };
+    is_told.then(|| format!("{why}it is an option of {}", have.join(" and ")))
 }
 
 /// More commands that have an option are not named.

@@ -19,7 +19,7 @@ use brokers::guardian::{private_file, random_hex};
 use brokers::managed::{Launch, Managed, Probe, Progress, Waiting, Workspace, accepts, free_ports};
 use clap::{Args, Subcommand};
 use experiment::Experiment;
-use fleet::nats::{FileOwner, Link, NatsOptions};
+use fleet::nats::{FileOwner, Link, NatsOptions, Subscription};
 use fleet::{
     ClockEstimator, Envelope, PieceRequest, ProbeTimes, RecordedProcess, ToCoordinator, ToWorker, WorkerFacts,
     WorkerState,
@@ -50,6 +50,8 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Workers call four times a second, and are probed so often meanwhile.
 const LISTENING: Duration = Duration::from_millis(1_500);
 const PROBE_INTERVAL: Duration = Duration::from_millis(10);
+/// A worker says four times a second that it lives: one that did not for so long has left its run.
+const SILENT: Duration = Duration::from_secs(1);
 /// Messages of workers that wait to be looked at: the next ones come soon.
 const MOST_OVERHEARD: usize = 8_192;
 /// Workers that are listed at most.
@@ -113,7 +115,11 @@ impl ServerArgs {
         let (files, answers) = (fleet.files(), Arc::clone(&link));
         let answer = move |it: PieceRequest| answers.answer(it.asker, &files.piece(&it));
         let _asked = link.hear_requests(FileOwner::Coordinator(fleet.epoch()), answer);
-        if let Err(error) = fleet.gather(crew.wanted, control, observer) {
+        let mut others = OtherRuns::hear(&link, fleet.epoch());
+        let gathered = fleet.gather(crew.wanted, &mut || others.busy(), control, observer);
+        // What all workers say is much, once they carry load.
+        drop(others);
+        if let Err(error) = gathered {
             // While workers are still heard: whoever has joined is free again.
             drop(fleet);
             return Err(error);
@@ -121,6 +127,73 @@ impl ServerArgs {
         // It goes first, and waits until the workers have left.
         let options = RunOptions { carrier: Carrier::Fleet(fleet), ..options.clone() };
         session::run(experiment, &options, control, observer)
+    }
+}
+
+/// Workers that other runs have, as long as it listens.
+struct OtherRuns<'a> {
+    link: &'a Link,
+    /// The run that is to be started, and whoever asks.
+    own: [u64; 2],
+    told: Receiver<Envelope<ToCoordinator>>,
+    workers: BTreeMap<u64, BusyWorker>,
+    _heard: [Subscription; 2],
+}
+
+/// A worker of another run.
+struct BusyWorker {
+    heard_at: Instant,
+    /// Its run; empty until it has said that.
+    run: String,
+    /// It carries no load.
+    records: bool,
+}
+
+impl<'a> OtherRuns<'a> {
+    fn hear(link: &'a Link, run: u64) -> Self {
+        let (tell, told) = sync_channel(MOST_OVERHEARD);
+        let is_told =
+            |body: &ToCoordinator| matches!(body, ToCoordinator::Status { .. } | ToCoordinator::Heartbeat { .. });
+        let hear = move |_: Time, envelope: Envelope<ToCoordinator>| {
+            if is_told(&envelope.body) {
+                let _ = tell.try_send(envelope);
+            }
+        };
+        let own = [run, wall_clock_unix_ns()];
+        Self { link, own, told, workers: BTreeMap::new(), _heard: link.overhear_workers(hear) }
+    }
+
+    /// How many workers for a load each run has, by its name.
+    fn busy(&mut self) -> BTreeMap<String, usize> {
+        let [own, asking] = self.own;
+        for Envelope { epoch, session, body, .. } in self.told.try_iter().take(MOST_OVERHEARD) {
+            match body {
+                ToCoordinator::Status { facts, run, .. } => {
+                    if let Some(known) = self.workers.get_mut(&session) {
+                        (known.run, known.records) = (run, facts.records.is_some());
+                    }
+                }
+                ToCoordinator::Heartbeat { state: WorkerState::Fenced } => drop(self.workers.remove(&session)),
+                ToCoordinator::Heartbeat { .. } if epoch != own && self.workers.len() < MOST_LISTED => {
+                    let heard_at = Instant::now();
+                    let new = || BusyWorker { heard_at, run: String::new(), records: false };
+                    let known = self.workers.entry(session).or_insert_with(new);
+                    known.heard_at = heard_at;
+                    if known.run.is_empty() {
+                        let (stamp, body) = (Time(0), ToWorker::Ask);
+                        let ask = Envelope { epoch: asking, session, number: 0, received: 0, stamp, body };
+                        self.link.tell_worker(&ask);
+                    }
+                }
+                _ => {}
+            }
+        }
+        self.workers.retain(|_, it| it.heard_at.elapsed() < SILENT);
+        let mut busy = BTreeMap::new();
+        for worker in self.workers.values().filter(|it| !it.run.is_empty() && !it.records) {
+            *busy.entry(worker.run.clone()).or_default() += 1;
+        }
+        busy
     }
 }
 

@@ -280,6 +280,16 @@ mod tests {
         }
     }
 
+    /// Nothing led to what an idle node holds.
+    #[test]
+    fn memory_of_an_idle_node_is_found_by_the_words_for_it() {
+        for words in [&["idle", "memory"][..], &["idle"], &["memory"], &["hibernation"]] {
+            let page = text(words).expect("found");
+            let is_told = page.contains("idle memory too") && page.contains("erlang");
+            assert!(is_told, "{words:?}: {page}");
+        }
+    }
+
     /// "Threshold" is the word of k6 for what `--require` is.
     #[test]
     fn thresholds_lead_to_requirements_and_pipelines() {

@@ -87,7 +87,8 @@ pub(super) struct Changes {
     /// Messages per second, such as 20000, 20k or 90/min: short for --set load.0.rate=RATE
     #[arg(long, value_name = "RATE")]
     rate: Option<Rate>,
-    /// Measured phase, in seconds (or 500ms, 2m); 0 = until Ctrl-C: short for --set phases.measure=DURATION
+    /// Measured phase, in seconds (or 500ms, 2m); 0 = until Ctrl-C, in `run` and `demo` alone: short for --set
+    /// phases.measure=DURATION
     #[arg(long, value_name = "DURATION")]
     duration: Option<Length>,
     #[command(flatten)]

@@ -254,7 +254,7 @@ options! {
         "end when consumers are idle for a second, and with empty queues are empty, too: empty, idle"
         "once what -C asks for is sent";
 
-    Same "z" "time" One false "seconds to run, default: until it is stopped" "" sets "phases.measure";
+    Same "z" "time" One false "seconds to run; 0, the default: until it is stopped" "" sets "phases.measure";
     Better "st" "shutdown-timeout" One false "seconds that the end takes at most, default 5"
         "messages in flight are awaited, and count in the latencies; where some are missing, the last second, or half \
          of one alone, is left to ask the broker what it still holds, so that lost messages are told from late ones";

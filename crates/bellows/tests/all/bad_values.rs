@@ -18,6 +18,11 @@ fn a_bad_option_is_named_and_nothing_is_started() {
         let ended = run(dir, &args);
         assert_refused(&ended, line, &[first, second]);
     }
+    for command in [&["calls"][..], &["calls", "--root", "lists:seq/2"], &["memory"], &["trace", "--max-calls", "1"]] {
+        let none = ["a@localhost", "lists", "--duration", "0"];
+        let ended = run(dir, &[&["erlang", command[0]], &none[..], &command[1..]].concat());
+        ended.assert_error(2, &["--duration 0 measures nothing"]);
+    }
     assert!(!dir.join("runs").exists(), "something was started");
     run(dir, &["client", "--url", "amqp://127.0.0.1:1", "--runs", "/proc/x"])
         .assert_error(1, &["cannot keep runs in /proc/x"])

@@ -124,6 +124,28 @@ fn ctrl_c_ends_a_window_and_shows_what_was_measured() {
     }
 }
 
+/// All of it was lost, however long it had been measured.
+#[test]
+fn what_was_measured_until_the_node_went_away_is_shown() {
+    let dir = &*folder();
+    let started = COMMANDS[3..].iter().map(|(what, options)| {
+        let node = ErlangNode::start(dir);
+        // Parts of it are told by then.
+        let options: Vec<&str> = options.iter().map(|it| if *it == WINDOW { "8s" } else { *it }).collect();
+        (node.command(dir, what, &options), node, *what)
+    });
+    let started: Vec<_> = started.collect();
+    thread::sleep(Duration::from_secs(5));
+    for (command, node, what) in started {
+        node.signal("KILL");
+        let ended = command.end();
+        ended.assert_error(1, &["was lost"]);
+        let printed = ended.printed();
+        assert!(has_measured(what, &printed), "{what}: {printed:#}");
+        assert!(printed["ended"].as_str().is_some_and(|it| it.contains("went away")), "{what}: {printed:#}");
+    }
+}
+
 fn told(ended: &Ended) {
     ended.assert_error(1, &["no longer answers", "no answer for 2s"]).says(["--timeout"]);
 }

@@ -181,10 +181,16 @@ impl<'a> Counting<'a> {
         }
     }
 
-    /// Waits for the result: all of it, or what there is once `stop` says so.
-    pub fn wait(&self, stop: &dyn Fn() -> bool) -> Result<Calls, Error> {
-        let reply = self.ask("result", self.duration * 3 + BEYOND, stop)?;
-        calls(&reply).ok_or_else(|| path::refused(self.helper, &reply, COUNT))
+    /// Waits for the result: all of it, or what there is once `stop` says so. Where the node goes away meanwhile,
+    /// `so_far` has what was counted in the blocks before.
+    pub fn wait(&self, stop: &dyn Fn() -> bool, so_far: &mut Option<Calls>) -> Result<Calls, Error> {
+        loop {
+            let reply = self.ask(path::SO_FAR, self.duration * 3 + BEYOND, stop)?;
+            let Some(told) = path::told_so_far(&reply) else {
+                return calls(&reply).ok_or_else(|| path::refused(self.helper, &reply, COUNT));
+            };
+            *so_far = calls(told).map(|it| Calls { ended: Ended::Gone, ..it });
+        }
     }
 
     /// Removes what is left of it from the node, which closing the helper does, too.

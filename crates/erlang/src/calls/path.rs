@@ -1,7 +1,7 @@
 //! Cost of an entry function's calls, by function, in all processes on their path; and how slow calls differ.
 
 use std::collections::{BTreeMap, HashSet};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use serde::{Serialize, Serializer};
 
@@ -315,6 +315,27 @@ fn cost(bytes: &[u8], nodes: usize) -> Option<NodeCost> {
     })
 }
 
+/// Asks for what there is before the end, which is all that is left where the node goes away.
+pub(crate) const SO_FAR: &str = "so_far";
+/// Bounds of the time between two of these questions: an answer costs the node some work.
+const SO_FAR_EVERY: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(10)];
+/// As a part of the whole time.
+const SO_FAR_PART: u32 = 8;
+
+/// How often a measurement of this length is asked for what there is.
+pub(crate) fn so_far_every(whole: Duration) -> Duration {
+    let [least, most] = SO_FAR_EVERY;
+    (whole / SO_FAR_PART).clamp(least, most)
+}
+
+/// What a worker has before its end; `None` in its last answer, and where it has nothing yet.
+pub(crate) fn told_so_far(reply: &Term) -> Option<&Term> {
+    match as_tuple(reply)? {
+        [word, told] if as_atom(word) == Some(SO_FAR) => Some(told),
+        _ => None,
+    }
+}
+
 /// Time between two questions of how far it is.
 const EVERY: Duration = Duration::from_millis(250);
 /// Longest wait for one answer: at the end the node puts everything together.
@@ -371,26 +392,37 @@ pub struct RootProgress {
 pub struct Following<'a> {
     helper: &'a Helper,
     worker: Worker,
+    so_far_every: Duration,
 }
 
 impl<'a> Following<'a> {
     /// Begins. What the node's side refuses, [`Following::wait`] tells.
     pub fn begin(helper: &'a Helper, options: &RootOptions) -> Result<Self, Error> {
         let worker = helper.run("bellows_root", "start", options.term())?;
-        Ok(Self { helper, worker })
+        Ok(Self { helper, worker, so_far_every: so_far_every(options.duration) })
     }
 
-    /// Waits until one of the limits ends it, or `look` says that it is enough.
-    pub fn wait(&self, mut look: impl FnMut(RootProgress) -> bool) -> Result<Path, Error> {
+    /// Waits until one of the limits ends it, or `look` says that it is enough. Where the node goes away meanwhile,
+    /// `so_far` has what was followed until shortly before.
+    pub fn wait(&self, mut look: impl FnMut(RootProgress) -> bool, so_far: &mut Option<Path>) -> Result<Path, Error> {
         const WHAT: &str = "the trace of calls";
         let mut request = "next";
+        let mut due = Instant::now() + self.so_far_every;
         loop {
             let reply = answer(self.helper, &self.worker, request, WHAT)?;
+            if let Some(told) = told_so_far(&reply) {
+                *so_far = read(told).map(|it| Path { ended: Ended::Gone, ..it });
+                request = "next";
+                continue;
+            }
             let Some(progress) = progress(&reply) else { return done(self.helper, &reply, WHAT, read) };
             let enough = look(progress);
             request = if enough { "stop" } else { "next" };
             if !enough {
                 std::thread::sleep(EVERY);
+            }
+            if !enough && Instant::now() >= due {
+                (request, due) = (SO_FAR, Instant::now() + self.so_far_every);
             }
         }
     }

@@ -91,9 +91,21 @@ blocks(Left, Session, Counter, Patterns, Block, Pause, Guard, Counted, Costs, ok
     [bellows_session:functions(Session, Pattern, false, [Counter]) || Pattern <- Patterns],
     case Ended of
         time ->
+            Left > 1 andalso so_far(Sum, On),
             {Rested, Off} = measured(fun () -> rest(Pause) end),
             blocks(Left - 1, Session, Counter, Patterns, Block, Pause, Checked, Sum, [{off, Off} | On], Rested);
         Tripped -> {Sum, On, Tripped}
+    end.
+
+%% Tells whoever waits for it what was counted in the blocks until now: where the node goes away, there is nothing else.
+so_far(Counted, Costs) ->
+    receive
+        {ask, Alias, so_far} ->
+            Functions = counted(Counted),
+            Result = {calls, functions(Functions), processes(Functions), lists:reverse(Costs), time, [], {0, 0, 0, none},
+                      [name(Module) || Module <- lists:usort(lost(Counted))]},
+            bellows_keeper:answer(Alias, {so_far, Result})
+    after 0 -> ok
     end.
 
 %% A block with counters in parts as long as the blocks without them, so that what comes now and then meets both alike.

@@ -3,7 +3,7 @@
 %% are traced, too, in the processes on the entry's path (see bellows_path). Whoever uses this looks at the budgets meanwhile.
 -module(bellows_follow).
 -export([open/3, plain/3, counted/4, tally/1, detailed/5, detailed/7, mode/2, thinner/2, modules/1, told/1, told/2, allowed/1, fallen/1,
-         result/1, close/1, collections/3]).
+         result/1, so_far/1, close/1, collections/3]).
 
 -define(TRACER_WORDS, 33554432).
 -define(ALWAYS, [call, silent, arity, monotonic_timestamp]).
@@ -152,11 +152,16 @@ result(#{session := Session, tracer := Tracer, sampler := Sampler} = Follow) ->
     stop_tracing(Follow),
     bellows_session:delivered(Session, all),
     unlink(Tracer),
-    Path = ask({finish, self()}, Tracer),
-    Labels = bellows_sampler:labels(Sampler),
-    Nodes = [node_row(Node, Labels) || Node <- maps:get(nodes, Path)],
+    Path = named(ask({finish, self()}, Tracer), Sampler),
     close(Follow),
-    Path#{nodes := Nodes}.
+    Path.
+
+%% The same of all that the tracer has looked at until now: it goes on.
+so_far(#{tracer := Tracer, sampler := Sampler}) -> named(ask({so_far, self()}, Tracer), Sampler).
+
+named(Path, Sampler) ->
+    Labels = bellows_sampler:labels(Sampler),
+    Path#{nodes := [node_row(Node, Labels) || Node <- maps:get(nodes, Path)]}.
 
 node_row({Number, Parent, {served, Pid}}, Labels) ->
     {Role, Name} = maps:get(Pid, Labels, {<<>>, <<>>}),

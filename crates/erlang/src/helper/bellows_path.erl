@@ -72,6 +72,9 @@ loop(Seen, Held, #{worker := Worker, messages := Most, phase := Phase} = State) 
         {tell, Worker} ->
             Worker ! {told, self(), (maps:with([phase, plain, plain_count, counted, done, callers, pids], State))#{seen => Seen}},
             loop(Seen, Held, State);
+        {so_far, Worker} ->
+            Worker ! {told, self(), result(Seen, State)},
+            loop(Seen, Held, State);
         {collections, Worker} ->
             Worker ! {told, self(), maps:get(gc, State)},
             loop(Seen, Held, State#{gc := ?NO_COLLECTIONS});

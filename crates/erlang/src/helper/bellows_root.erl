@@ -59,6 +59,10 @@ follow(Owner, #{root := Entry, limits := Limits, processes := Processes} = Optio
 watch(#{due := Due, tracer := Tracer} = State) ->
     receive
         {ask, Alias, stop} -> finish({asked, 0, 0}, State, [Alias]);
+        {ask, Alias, so_far} ->
+            Path = bellows_follow:so_far(maps:get(follow, State)),
+            bellows_keeper:answer(Alias, {so_far, result(time, [], Path, State)}),
+            watch(State);
         {ask, Alias, _} ->
             #{plain_count := Plain, done := Done, seen := Seen} = bellows_follow:told(maps:get(follow, State)),
             bellows_keeper:answer(Alias, {running, maps:get(phase, State), Plain, Done, Seen}),
@@ -160,14 +164,16 @@ kind(Pid) ->
 
 chosen({_, Pids}) -> maps:from_keys(Pids, true).
 
-finish(Ended, #{follow := Follow, modules := Modules, left_out := LeftOut, counted := {Calls, Tally}} = State, Askers) ->
+finish(Ended, #{follow := Follow} = State, Askers) ->
     Anew = [atom_to_binary(Module, utf8) || {Module, _, _} <- bellows_follow:fallen(Follow)],
-    Path = bellows_follow:result(Follow),
-    Result = Path#{ended => Ended, loaded_anew => Anew, modules => [bellows_time:name(Pattern) || Pattern <- Modules],
-                   left_out => [bellows_time:name(Function) || Function <- lists:usort(LeftOut)],
-                   counted_calls => Calls, counted => counted(LeftOut, Tally), phase => maps:get(phase, State)},
+    Result = result(Ended, Anew, bellows_follow:result(Follow), State),
     [bellows_keeper:answer(Alias, {done, Result}) || Alias <- Askers],
     hand_out(Result).
+
+result(Ended, Anew, Path, #{modules := Modules, left_out := LeftOut, counted := {Calls, Tally}} = State) ->
+    Path#{ended => Ended, loaded_anew => Anew, modules => [bellows_time:name(Pattern) || Pattern <- Modules],
+          left_out => [bellows_time:name(Function) || Function <- lists:usort(LeftOut)],
+          counted_calls => Calls, counted => counted(LeftOut, Tally), phase => maps:get(phase, State)}.
 
 %% What was counted of the functions that were left out, those with most own time first.
 counted(LeftOut, Tally) ->

@@ -16,6 +16,8 @@
 -define(THINNER, 5).
 %% Time in which the tracer looks at what it holds (ms).
 -define(SETTLE, 50).
+%% Calls that are told before the end.
+-define(SO_FAR, 100000).
 
 %% Options: source (text), times, for_ms, traced (calls), patterns (modules; none: those that are met), result (whether it is
 %% told), limits (see bellows_guard).
@@ -139,6 +141,7 @@ measure({Module, Function, Arguments} = Call, Owner, #{runner := Runner} = Optio
     case First of
         #{ended := time} ->
             Deadline = erlang:monotonic_time() + native(maps:get(until, Options) - now_ms()),
+            put(so_far, {First#{empty => Empty}, Into, maps:get(times, Options)}),
             {Times, Ended, State} = ran(run, Call, maps:get(times, Options), Deadline, Into, Options),
             Timed = First#{ended := Ended, times => numbers(Into, Times), empty => Empty},
             Costs = case State of
@@ -218,6 +221,10 @@ made(Into, Times, Done) ->
         _ -> made(Into, Times, Done + 1)
     end.
 
+%% What was measured until now, if the first call has ended.
+so_far(undefined) -> running;
+so_far({First, Into, Times}) -> {so_far, First#{times => numbers(Into, made(Into, min(Times, ?SO_FAR), 0))}}.
+
 numbers(Into, Done) -> << <<(nanos(atomics:get(Into, Index))):64>> || Index <- lists:seq(1, Done) >>.
 
 %% Until the runner has done what it was told to; it is ended where a limit trips, or the time is over.
@@ -235,6 +242,9 @@ await(Runner, #{guard := Guard} = Options) ->
             exit(Runner, kill),
             bellows_keeper:answer(Alias, stopping),
             {asked, 0, 0};
+        {ask, Alias, so_far} ->
+            bellows_keeper:answer(Alias, so_far(get(so_far))),
+            await(Runner, Options);
         {ask, Alias, _} ->
             bellows_keeper:answer(Alias, running),
             await(Runner, Options)

@@ -88,7 +88,7 @@ fn perform(options: &ConnectOptions, deed: Deed, tell: impl Fn(&str)) -> Result<
             Deed::Account => drop(microstates(&helper, Duration::from_secs(60), &|| false)?),
             Deed::Calls => drop(common::count(&helper, &calls_options(), &|| false)?),
             Deed::Follow => drop(follow(&helper, &root_options(), |_| false)?),
-            Deed::Time => drop(time(&helper, &time_options(), || false)?),
+            Deed::Time => drop(time(&helper, &time_options(), || false, &mut None)?),
             Deed::Trace => {
                 let mut trace = Trace::start(&helper, &trace_options())?;
                 while trace.ended().is_none() {
@@ -298,7 +298,7 @@ fn another_trace_is_left_alone() {
     let error = follow(&helper, &root_options(), |_| false).expect_err("refused");
     testkit::assert_has(error.to_string(), ["another trace runs"]);
     // Calls are timed all the same, without a look at what they call.
-    let timing = time(&helper, &time_options(), || false).expect("timed");
+    let timing = time(&helper, &time_options(), || false, &mut None).expect("timed");
     assert!(!timing.times.is_empty() && timing.path.is_none());
     testkit::assert_has(timing.refused.expect("refused").to_string(), ["another trace runs"]);
     assert_eq!(as_int(&eval(&node, flags)), Some(1), "theirs goes on");

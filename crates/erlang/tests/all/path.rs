@@ -179,7 +179,7 @@ fn times_are_those_of_the_nodes_own_clock() {
         let (mut ours, mut theirs) = (Duration::MAX, Duration::MAX);
         let agreed = (0..12).any(|_| {
             theirs = theirs.min(by_the_clock(&node, call));
-            let timing = time(&helper, &time_options(call), || false).expect("timed");
+            let timing = time(&helper, &time_options(call), || false, &mut None).expect("timed");
             assert_eq!((timing.times.len(), &timing.raised), (60, &None), "{timing:?}");
             ours = ours.min(median(timing.times));
             (0.8..1.2).contains(&(ours.as_secs_f64() / theirs.as_secs_f64()))
@@ -191,7 +191,7 @@ fn times_are_those_of_the_nodes_own_clock() {
 #[test]
 fn a_timed_call_tells_its_value_its_words_and_its_functions() {
     let (_home, _beam, _node, helper) = shop();
-    let timed = |options: &TimeOptions| time(&helper, options, || false);
+    let timed = |options: &TimeOptions| time(&helper, options, || false, &mut None);
     let order = timed(&time_options("shop:order(7)")).expect("timed");
     assert_eq!(order.value.as_deref(), Some("8"));
     let path = order.path.expect("a path");
@@ -229,13 +229,13 @@ fn budgets_end_what_takes_too_much() {
     };
     let mut large = time_options("lists:duplicate(100000000, a)");
     large.budget.node_bytes = 50 << 20;
-    let timing = time(&helper, &large, || false).expect("answered");
+    let timing = time(&helper, &large, || false, &mut None).expect("answered");
     let limit = tripped(&timing.ended);
     assert!(["heap", "node_memory"].contains(&limit.as_str()), "{timing:?}");
     let long = TimeOptions { duration: Duration::from_millis(500), ..time_options("timer:sleep(60000)") };
-    let timing = time(&helper, &long, || false).expect("answered");
+    let timing = time(&helper, &long, || false, &mut None).expect("answered");
     assert_eq!((timing.ended, timing.first), (Ended::Time, None));
-    let ended = time(&helper, &time_options("timer:sleep(30000)"), || true).expect("answered");
+    let ended = time(&helper, &time_options("timer:sleep(30000)"), || true, &mut None).expect("answered");
     let counting = common::calls_options("shop", Duration::from_secs(20));
     let counted = common::count(&helper, &counting, &|| true).expect("counted");
     assert_eq!((ended.ended, counted.ended), (Ended::Asked, Ended::Asked));
@@ -258,7 +258,7 @@ fn budgets_end_what_takes_too_much() {
 fn functions_that_are_called_too_often_are_left_out() {
     let (_home, _beam, _node, helper) = shop();
     // 3,000 calls of a microsecond at most.
-    let timing = time(&helper, &time_options("shop:count(3000)"), || false).expect("timed");
+    let timing = time(&helper, &time_options("shop:count(3000)"), || false, &mut None).expect("timed");
     let path = timing.path.expect("a path");
     assert_eq!(path.calls.len(), 5, "{path:?}");
     assert_eq!(path.left_out, ["shop:count/2"]);
@@ -267,7 +267,7 @@ fn functions_that_are_called_too_often_are_left_out() {
     assert!(own["shop:count/1"].running > 0, "{own:?}");
     // Who names the module gets it.
     let named = TimeOptions { functions: vec!["shop".parse().expect("a pattern")], ..time_options("shop:count(3000)") };
-    let path = time(&helper, &named, || false).expect("timed").path;
+    let path = time(&helper, &named, || false, &mut None).expect("timed").path;
     let path = path.expect("a path");
     assert_eq!(path.left_out, Vec::<String>::new());
     assert_eq!(path.tree.own()["shop:count/2"].calls, 5 * 3_001);

@@ -42,7 +42,7 @@ const DEEDS: [(&str, DeedOf); 6] = [
     }),
     ("time", |helper| {
         let options = TimeOptions { times: 1_000_000, duration: WINDOW, ..clean::time_options() };
-        time(helper, &options, || false).map(drop)
+        time(helper, &options, || false, &mut None).map(drop)
     }),
     ("trace", |helper| {
         let mut trace = Trace::start(helper, &common::trace_options("lists:last/1", WINDOW))?;

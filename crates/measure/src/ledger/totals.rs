@@ -130,19 +130,19 @@ pub struct LedgerSummary {
 impl LedgerSummary {
     /// Adds a summary of other producers' messages to other queues and subscribers.
     pub fn add(&mut self, other: &Self) {
-        self.sent += other.sent;
-        self.delivered += other.delivered;
-        self.lost += other.lost;
-        self.outstanding += other.outstanding;
-        self.returned += other.returned;
-        self.unconfirmed_missing += other.unconfirmed_missing;
-        self.unconfirmed_delivered += other.unconfirmed_delivered;
-        self.duplicated += other.duplicated;
-        self.duplicated_redelivered += other.duplicated_redelivered;
-        self.duplicated_resent += other.duplicated_resent;
-        self.reordered += other.reordered;
-        self.corrupt += other.corrupt;
-        self.foreign += other.foreign;
+        self.sent = self.sent.saturating_add(other.sent);
+        self.delivered = self.delivered.saturating_add(other.delivered);
+        self.lost = self.lost.saturating_add(other.lost);
+        self.outstanding = self.outstanding.saturating_add(other.outstanding);
+        self.returned = self.returned.saturating_add(other.returned);
+        self.unconfirmed_missing = self.unconfirmed_missing.saturating_add(other.unconfirmed_missing);
+        self.unconfirmed_delivered = self.unconfirmed_delivered.saturating_add(other.unconfirmed_delivered);
+        self.duplicated = self.duplicated.saturating_add(other.duplicated);
+        self.duplicated_redelivered = self.duplicated_redelivered.saturating_add(other.duplicated_redelivered);
+        self.duplicated_resent = self.duplicated_resent.saturating_add(other.duplicated_resent);
+        self.reordered = self.reordered.saturating_add(other.reordered);
+        self.corrupt = self.corrupt.saturating_add(other.corrupt);
+        self.foreign = self.foreign.saturating_add(other.foreign);
         self.exact &= other.exact;
     }
 }

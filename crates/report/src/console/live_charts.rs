@@ -4,7 +4,7 @@ use hdrhistogram::Histogram;
 use measure::{Metric, Nanos};
 
 use super::table::{GAP, Table};
-use super::text::{Style, fit, right, sanitise, width};
+use super::text::{Style, fit_middle, right, sanitise, width};
 use crate::numbers::{count, percent_digits};
 
 /// Values that a sparkline keeps: a column each on the widest screen.
@@ -176,7 +176,7 @@ impl LatencyHistogram {
         let largest = rows.iter().map(|(_, latencies)| *latencies).max().unwrap_or(0).max(1);
         let name = sanitise(self.metric.name());
         let most = MOST_NAME.max(style.columns / NAME_PART);
-        let head = format!("{} up to", fit(&name, most));
+        let head = format!("{} up to", fit_middle(&name, most));
         let mut table = Table::of("|share %|      count").titled(0, &head);
         for (bound, latencies) in &rows {
             let share = *latencies as f64 / all.max(1) as f64;

@@ -13,7 +13,7 @@ use super::scenario::{
     BYTES, called, counts_of, latencies, latency_name, latency_table, rate_with_unit, with_own_unit,
 };
 use super::table::{Table, or_dash, with_heads};
-use super::text::{Style, clock, fit, sanitise, wrap};
+use super::text::{Style, clock, fit, fit_middle, sanitise, wrap};
 use super::{Shape, interval, phase_name};
 use crate::numbers::{bytes, count, duration, per_second, percentile, rate, three_digits};
 
@@ -139,7 +139,7 @@ impl LiveTable {
             "" => self.shape.title.clone(),
             about => format!("{} {about}", self.shape.title),
         };
-        let mut out = vec![self.style.strong(&fit(&sanitise(&title), columns))];
+        let mut out = vec![self.style.strong(&fit_middle(&sanitise(&title), columns))];
         let progress = self.shape.progress.map(|runs| runs.text(Instant::now()));
         if self.phase.is_none() || self.recent.is_empty() {
             let phase = self.phase.filter(|_| self.step.is_empty());

@@ -51,7 +51,7 @@ pub use runs::{labels, removed, runs};
 pub use scrapes::{ScrapeRow, SelectedRow, scrapes};
 pub use summary::{remarks, summary, warnings};
 pub use table::{grid, named_grid};
-pub use text::{Style, fit, fit_apart, listed, prose, sanitise, sentence, width, wrap};
+pub use text::{Style, fit, fit_apart, fit_middle, listed, prose, sanitise, sentence, width, wrap};
 
 /// A phase as people call it.
 const fn phase_name(phase: Phase) -> &'static str {

@@ -174,7 +174,7 @@ pub(super) fn fit_end(name: &str, room: usize) -> String {
 }
 
 /// Both ends of a name, either of which may be distinctive, at most `room` wide; a cut is shown as `…`.
-pub(super) fn fit_middle(name: &str, room: usize) -> String {
+pub fn fit_middle(name: &str, room: usize) -> String {
     if width(name) <= room {
         return name.to_owned();
     }

@@ -229,10 +229,19 @@ fn text_and_remedy(w: &Warning) -> (String, &'static str) {
             format!("{} of {} had nothing to do: the load has few parts", count(*idle), counted(*workers, "worker")),
             "give it more destinations (num-destinations), or put its consumers elsewhere (place = \"spread\")",
         ),
-        Finding::Collected {} => (
-            "made of the workers' folders, without the coordinator: no verdict, requirements and profiles, no bound of \
-             clocks for latencies between machines, and of the broker's CPU what a worker beside it saw"
-                .to_owned(),
+        Finding::Collected { unbounded } => (
+            format!(
+                "made of the workers' folders, without the coordinator: no verdict, requirements and profiles of the \
+                 load, and of the broker's CPU what workers beside it saw{}",
+                match unbounded.as_slice() {
+                    [] => String::new(),
+                    all => format!(
+                        "; {} left out: taken by two machines' clocks, of which not every folder tells how far they \
+                         may be apart",
+                        all.join(" and ")
+                    ),
+                }
+            ),
             "",
         ),
         Finding::NothingSelected { page, what } => {

@@ -1,7 +1,7 @@
 //! The end of a run: its sums, its warnings, and the last writing of its record.
 
 use archive::{
-    Facts, FailedBy, FailureCount, Finding, MESSAGES, MessageFlow, PerMessage, PhaseSpan, ProgramSummary,
+    ACROSS, Facts, FailedBy, FailureCount, Finding, MESSAGES, MessageFlow, PerMessage, PhaseSpan, ProgramSummary,
     RequirementOutcome, Rss, RunLock, RunRecord, RunState, RunSummary, RunWriter, ScenarioSummary, SlicePoint,
     Throughput, Tier, Topology, Warning,
 };
@@ -10,7 +10,6 @@ use load::scenario::Operations;
 use measure::{Counters, Metric, Nanos, Phase, Problem, ScenarioRole, Time};
 use stacks::ErlangProcess;
 
-use super::fleet::ACROSS;
 use super::lasting::{ended_by_itself, per_second};
 use super::profiling::Profiled;
 use super::recording::Recording;

@@ -73,7 +73,7 @@ fn perform(resolved: Resolved) -> Result<Done, Failure> {
     for line in &resolved.notes {
         output::line_aside(line);
     }
-    output::print(&format!("Connection brokerURL = {}\n", resolved.shown_url))?;
+    output::print(&format!("Connection brokerURL = {}\n", common.shown_url))?;
     let (control, at_once) = signals::stop_load()?;
     let command = command_line::archived(std::env::args_os());
     let options = run_options(common.runs.clone(), labels, command)?;
@@ -114,6 +114,20 @@ fn in_own_words(error: session::Error) -> Failure {
         problem.help = problem.help.replace("load with --protocol amqp091", own);
     }
     failure
+}
+
+/// Options that a tool has by another name: the tool that lacks it, the option, and the words to write.
+const OWN_NAMES: [(&str, &str, &str); 5] = [
+    ("client", "num-connections", "a client has it for its consumers alone: '--consumer-connections'"),
+    ("consumer", "consumer-url", "the only URL is a consumer's here: '--url'"),
+    ("consumer", "consumer-protocol", "the only protocol is a consumer's here: '--protocol'"),
+    ("producer", "num-connections", "producers have one connection each, or share one: '--shared-connections'"),
+    ("producer", "consumer-connections", "a producer consumes nothing; producers share: '--shared-connections'"),
+];
+
+/// The words for an option that this tool lacks, and has by another name.
+pub(super) fn own_name(tool: &str, option: &str) -> Option<&'static str> {
+    OWN_NAMES.iter().find(|(of, name, _)| (*of, *name) == (tool, option)).map(|(.., words)| *words)
 }
 
 fn messages_were(number: u64) -> String {

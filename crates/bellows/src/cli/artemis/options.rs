@@ -53,9 +53,9 @@ pub(super) struct Common {
     pub(super) on: DestinationArgs,
     #[command(flatten)]
     pub(super) login: LoginArgs,
-    /// Whether the URL is one of Artemis' own clients.
+    /// The URL as it was typed, without its password.
     #[arg(skip)]
-    pub(super) is_core: bool,
+    pub(super) shown_url: String,
     /// Refused: names an acceptor in the configuration of an Artemis broker
     #[arg(long, value_name = "NAME")]
     pub(super) acceptor: Option<String>,

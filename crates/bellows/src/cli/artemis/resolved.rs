@@ -21,8 +21,6 @@ pub(super) struct Resolved {
     pub(super) experiment: Experiment,
     pub(super) common: Common,
     pub(super) sides: Sides,
-    /// Without its password.
-    pub(super) shown_url: String,
     /// Sentences for standard error.
     pub(super) notes: Vec<String>,
     /// Messages may be dropped on purpose.
@@ -115,8 +113,10 @@ impl Common {
         self.take_protocol(&self.login.url.0.clone());
         let without = self.login.url.0.contains('?').then(|| "without options after a ?".to_owned());
         let is_asked = self.protocol.is_some();
-        self.is_core = over_amqp(&mut self.login.url);
-        if self.is_core {
+        // A careless password may hold the mark of options.
+        let shown = web::redact::urls(&self.login.url.0);
+        self.shown_url = shown.split('?').next().unwrap_or_default().to_owned();
+        if over_amqp(&mut self.login.url) {
             self.protocol.get_or_insert_with(|| "AMQP".to_owned());
             let window = || {
                 let window = measure::count(PREFETCH.into());
@@ -179,7 +179,7 @@ impl Common {
             return Err(Failure::usage(cause, help).observed(option));
         }
         if consuming.durable && self.client_id.is_none() {
-            let cause = "The clientID must be set on durable subscriptions";
+            let cause = "--durable needs --clientID, by which a broker knows subscriptions again";
             let help = "add --clientID NAME: the subscriptions' queues are called NAME.TOPIC.0, …";
             return Err(Failure::usage(cause, help));
         }
@@ -187,16 +187,6 @@ impl Common {
     }
 
     fn resolve(self, mut asked: Experiment, sides: Sides, notes: Vec<String>) -> Result<Resolved, Failure> {
-        // It parses, or the check before would have said so.
-        let mut endpoint = self.login.url.0.parse::<Endpoint>().map_err(session::Error::from)?;
-        if let Some(user) = &self.login.user {
-            endpoint.user.clone_from(user);
-        }
-        let shown = endpoint.to_string();
-        let shown_url = match shown.rsplit_once('@') {
-            Some((_, host)) if self.is_core => format!("tcp://{}", host.trim_end_matches('/')),
-            _ => shown,
-        };
         for load in &mut asked.load {
             // Of Artemis' names, AMQP means 1.0.
             load.protocol = self.protocol.as_ref().map(|_| Protocol::Amqp10);
@@ -212,7 +202,7 @@ impl Common {
             origin: Origin::options(OPTION_NAMES),
             ..asked
         };
-        Ok(Resolved { experiment, common: self, sides, shown_url, notes, may_expire: false })
+        Ok(Resolved { experiment, common: self, sides, notes, may_expire: false })
     }
 }
 
@@ -277,7 +267,8 @@ fn check_url(option: &str, url: &str) -> Result<(), Failure> {
         let help = "leave out what follows the ?; acknowledgements are always requested here";
         return Err(Failure::usage(cause, help).observed(option));
     }
-    url.parse::<Endpoint>().map(drop).map_err(|error| session::Error::from(error).into())
+    let refused = url.parse::<Endpoint>().map(drop);
+    refused.map_err(|error| Failure::from(session::Error::from(error)).of_one(option))
 }
 
 fn check_protocol(option: &str, protocol: Option<&str>) -> Result<(), Failure> {
@@ -311,7 +302,11 @@ mod tests {
         let told = |url: &str| resolved(&format!("client q --url {url}")).unwrap().notes.join("; ");
         assert!(told("tcp://h?x=1").contains("is used instead, without options after a ?, and with a window of 1,000"));
         assert!(told("tcp://h").contains("is used instead, with a window of 1,000"));
-        assert_eq!(resolved("client q --url tcp://h?x=1").unwrap().shown_url, "tcp://h:61616");
+        // The URL of another address stood there.
+        for (url, shown) in [("tcp://h?x=1", "tcp://h"), ("tcp://h:9", "tcp://h:9"), ("amqp://u:p@h", "amqp://u:***@h")]
+        {
+            assert_eq!(resolved(&format!("client q --url {url}")).unwrap().common.shown_url, shown);
+        }
         // Nothing is used instead of what was asked for, and producers have no window of consumers.
         assert!(told("tcp://h --protocol AMQP").starts_with("AMQP 1.0 is used with a window of 1,000"));
         let command = ArtemisProducerArgs::augment_args(clap::Command::new("producer"));

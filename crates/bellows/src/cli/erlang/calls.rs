@@ -14,7 +14,7 @@ use report::console::{grid, named_grid, sanitise, sentence};
 use serde::Serialize;
 
 use super::alloc::AllocatorsArgs;
-use super::connect::left;
+use super::connect::{left, measured};
 use super::options::{CountArgs, print_neighbours};
 use super::progress::Progress;
 use super::root::RootArgs;
@@ -211,7 +211,7 @@ impl CountArgs {
         what: Wanted,
         then: impl FnOnce(&Calls) -> Result<(), Failure>,
     ) -> Result<Done, Failure> {
-        let lasting = self.budget.lasting();
+        let lasting = self.budget.lasting()?;
         let options = CallsOptions {
             counter: what.counter,
             functions: functions.to_vec(),
@@ -229,11 +229,12 @@ impl CountArgs {
         // Pauses take a quarter of the time more, short traces up to 0.2 s each.
         let whole = lasting * 5 / 4 + Duration::from_millis(200) * u32::from(what.bursts);
         let progress = Progress::of_time(whole, "counts");
-        let calls = counting.wait(&|| stopped.load(Ordering::Relaxed));
+        let mut so_far = None;
+        let calls = counting.wait(&|| stopped.load(Ordering::Relaxed), &mut so_far);
         drop(progress);
-        let calls = calls?;
+        let (calls, gone) = measured(calls, so_far)?;
         let shown = self.show(&calls, what).and_then(|()| then(&calls));
-        left(helper, shown.map(|()| Done::Fine))
+        left(helper, shown.and(gone.map_or(Ok(Done::Fine), Err)))
     }
 
     fn show(&self, calls: &Calls, what: Wanted) -> Result<(), Failure> {
@@ -242,7 +243,7 @@ impl CountArgs {
             false => self.print(calls, what.counter, what.bursts)?,
         }
         // One that withdrew, or was ended by hand, has told less than it was asked for.
-        if let Ended::Tripped { .. } | Ended::Asked = calls.ended {
+        if let Ended::Tripped { .. } | Ended::Asked | Ended::Gone = calls.ended {
             output::line_aside(&calls.ended.describe());
         }
         Ok(())

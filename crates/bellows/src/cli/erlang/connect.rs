@@ -259,6 +259,15 @@ impl FromStr for WantedNode {
     }
 }
 
+/// A measurement; where its node went away, what was measured before, if anything was, and the failure that follows it.
+pub(super) fn measured<T>(result: Result<T, Error>, so_far: Option<T>) -> Result<(T, Option<Failure>), Failure> {
+    match (result, so_far) {
+        (Ok(whole), _) => Ok((whole, None)),
+        (Err(error), Some(part)) => Ok((part, Some(Failure::from(error).already_printed()))),
+        (Err(error), None) => Err(error.into()),
+    }
+}
+
 /// As [`leave`], after `done`, whose failure is told before the clean-up takes long, and rather than that of it.
 pub(super) fn left<T>(helper: Helper, done: Result<T, Failure>) -> Result<T, Failure> {
     let closed = leave_after(helper, done.as_ref().err().and_then(Failure::sentence));

@@ -89,8 +89,13 @@ pub(super) struct BudgetArgs {
 }
 
 impl BudgetArgs {
-    pub(super) fn lasting(&self) -> Duration {
-        self.duration.0.into()
+    /// How long it measures. Errors: no time, in which nothing is measured.
+    pub(super) fn lasting(&self) -> Result<Duration, Failure> {
+        let help = "give a length, such as 5s; Ctrl-C ends it early, and shows what there is by then";
+        match self.duration.is_zero() {
+            true => Err(Failure::usage("--duration 0 measures nothing", help)),
+            false => Ok(self.duration.0.into()),
+        }
     }
 
     /// The limits; `time` is that of the whole.

@@ -12,7 +12,7 @@ use measure::{Length, Nanos, count, counted, shell_word};
 use report::console::{Style, prose, sanitise};
 use serde::Serialize;
 
-use super::connect::left;
+use super::connect::{left, measured};
 use super::options::{CountArgs, print_neighbours};
 use super::paths::{self, ObserverRow, PathRows, Spread};
 use super::progress::Progress;
@@ -101,7 +101,7 @@ impl RootArgs {
         functions: &[FunctionPattern],
         show: impl FnOnce(&Path) -> Result<(), Failure>,
     ) -> Result<Done, Failure> {
-        let lasting = count.budget.lasting();
+        let lasting = count.budget.lasting()?;
         let options = RootOptions {
             root: root.clone(),
             functions: functions.to_vec(),
@@ -119,7 +119,7 @@ impl RootArgs {
         let lasting = lasting + Duration::from_millis(200);
         let (mut progress, mut last) = (None, None);
         let following = Following::begin(&helper, &options)?;
-        let path = following.wait(|at| {
+        let look = |at| {
             // It was not refused.
             let progress = progress.get_or_insert_with(|| {
                 output::line_aside(&begins);
@@ -128,16 +128,19 @@ impl RootArgs {
             progress.say(&told(at));
             last = Some(at);
             stopped.load(Ordering::Relaxed)
-        });
+        };
+        let mut so_far = None;
+        let path = following.wait(look, &mut so_far);
         drop(progress);
-        if let (Err(_), Some(at)) = (&path, last) {
+        if let (Err(_), Some(at), None) = (&path, last, &so_far) {
             let until_then = told(at);
             output::line_aside(&format!(
                 "until then: {until_then}. Its figures are kept by the node, and went with it"
             ));
         }
-        let shown = show(&path?);
-        left(helper, shown.map(|()| Done::Fine))
+        let (path, gone) = measured(path, so_far)?;
+        let shown = show(&path);
+        left(helper, shown.and(gone.map_or(Ok(Done::Fine), Err)))
     }
 }
 
@@ -248,7 +251,7 @@ impl Larger {
         let (limit, allowed) = match &path.ended {
             Ended::Tripped { limit, allowed, .. } => (limit.as_str(), *allowed),
             Ended::Limit(calls) => ("limit", *calls),
-            Ended::Time | Ended::Asked => {
+            Ended::Time | Ended::Asked | Ended::Gone => {
                 let longer = longer(path.begun, count.budget.duration);
                 return Self(Some(["--duration".to_owned(), longer.to_string()]));
             }

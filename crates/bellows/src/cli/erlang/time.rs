@@ -11,7 +11,7 @@ use measure::{Nanos, Problem, count, counted};
 use report::console::sanitise;
 use serde::Serialize;
 
-use super::connect::leave;
+use super::connect::{leave, measured};
 use super::options::{CountArgs, print_neighbours};
 use super::paths::{self, PathRows, Spread};
 use super::progress::Progress;
@@ -79,7 +79,7 @@ impl TimedCall<'_> {
             let cause = "--traced 0 leaves no stacks to write";
             return Err(Failure::usage(cause, "give a number of calls, or leave out -o"));
         }
-        let timing = self.measure()?;
+        let (timing, gone) = self.measure()?;
         let shown = if self.count.json { output::print_json(&self.rows(&timing)) } else { self.print(&timing) };
         shown?;
         // What is known is printed by then, also where there is nothing to draw.
@@ -93,11 +93,12 @@ impl TimedCall<'_> {
             };
             stacks.write(file, format)?;
         }
-        self.ended(&timing)
+        gone.map_or_else(|| self.ended(&timing), Err)
     }
 
-    fn measure(&self) -> Result<Timing, Failure> {
-        let lasting = self.count.budget.lasting();
+    /// Calls it; where the node goes away meanwhile, the failure that follows what was measured.
+    fn measure(&self) -> Result<(Timing, Option<Failure>), Failure> {
+        let lasting = self.count.budget.lasting()?;
         let options = TimeOptions {
             call: self.call.clone(),
             times: self.time.times,
@@ -112,14 +113,19 @@ impl TimedCall<'_> {
         let node = self.count.node.connect("erlang calls --time")?;
         let helper = Helper::load(&node)?;
         let progress = Progress::of_time(lasting, "calls");
-        let timing = time(&helper, &options, || stopped.load(Ordering::Relaxed));
+        let mut so_far = None;
+        let timing = time(&helper, &options, || stopped.load(Ordering::Relaxed), &mut so_far);
         drop(progress);
-        let timing = timing.map_err(|error| match is_no_call(&error) {
-            true => Failure::Usage(error.problem()),
-            false => error.into(),
-        })?;
-        leave(helper)?;
-        Ok(timing)
+        if let Err(error) = &timing
+            && is_no_call(error)
+        {
+            return Err(Failure::Usage(error.problem()));
+        }
+        let (timing, gone) = measured(timing, so_far)?;
+        if gone.is_none() {
+            leave(helper)?;
+        }
+        Ok((timing, gone))
     }
 
     /// A call whose first execution raises an exception, or does not end, has measured nothing.

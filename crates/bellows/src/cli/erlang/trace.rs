@@ -197,7 +197,7 @@ impl TraceArgs {
             rate: self.rate,
             returns: self.returns || self.durations,
             argument_bytes: if self.no_arguments { 0 } else { 300 },
-            budget: self.budget.budget(self.budget.lasting()),
+            budget: self.budget.budget(self.budget.lasting()?),
         })
     }
 }

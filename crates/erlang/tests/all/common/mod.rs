@@ -161,7 +161,7 @@ pub(crate) fn trace_options(functions: &str, time: Duration) -> TraceOptions {
 
 pub(crate) fn count(helper: &Helper, options: &CallsOptions, stop: &dyn Fn() -> bool) -> Result<Calls, Error> {
     let counting = Counting::begin(helper, options)?;
-    let calls = counting.wait(stop)?;
+    let calls = counting.wait(stop, &mut None)?;
     counting.end()?;
     Ok(calls)
 }
@@ -172,7 +172,7 @@ pub(crate) fn follow(
     look: impl FnMut(RootProgress) -> bool,
 ) -> Result<calls::Path, Error> {
     let following = Following::begin(helper, options)?;
-    let path = following.wait(look);
+    let path = following.wait(look, &mut None);
     following.end()?;
     path
 }

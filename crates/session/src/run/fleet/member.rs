@@ -116,6 +116,10 @@ fn erlang_node(pid: u32) -> Option<String> {
 pub struct Membership {
     host: Host<Worker>,
     name: String,
+    /// The broker's process that it records.
+    node: Option<String>,
+    /// The most by which the clock of those who sent to its consumers could be off, when its load has ended.
+    senders_bound: Mutex<Option<Nanos>>,
     orders: Mutex<Receiver<WorkerOutput>>,
     share: OnceLock<fleet::Share>,
     /// Why it has no part in a run any more.
@@ -156,9 +160,11 @@ impl Membership {
             order => drop(tell.send(order)),
         };
         let failed = |error| Problem::new("cannot start a thread", error, "see ulimit -u");
-        let name = facts.name.clone();
+        let (name, node) = (facts.name.clone(), facts.records.as_ref().map(|it| it.name.clone()));
         Ok(Arc::new(Self {
             name,
+            node,
+            senders_bound: Mutex::default(),
             host: Host::start(Worker::new(session, facts), hear).map_err(failed)?,
             orders: Mutex::new(orders),
             share: OnceLock::new(),
@@ -275,7 +281,14 @@ impl Membership {
 
     pub(super) fn part(&self) -> FleetPart {
         let (worker, workers) = self.share.get().map_or((0, 0), |it| (it.worker, it.workers));
-        FleetPart { run: self.run().0, worker, workers, name: self.name.clone() }
+        FleetPart {
+            run: self.run().0,
+            worker,
+            workers,
+            name: self.name.clone(),
+            node: self.node.clone(),
+            senders_bound: *lock(&self.senders_bound),
+        }
     }
 
     /// The outcome of its load, with the reason where that ended early.
@@ -433,6 +446,7 @@ impl Membership {
             tell_progress();
         }
         tell_progress();
+        *lock(&self.senders_bound) = Some(most);
         if most > Nanos::ZERO {
             self.tell(&WorkerReport::SendersBound(most));
         }
@@ -550,6 +564,9 @@ impl Scenario for MemberLoad {
             drop(guard);
             outcome.map(|it| member.explained(it))
         });
+        if !self.plan.is_spread() {
+            *lock(&member.senders_bound) = None;
+        }
         match &outcome {
             Ok(outcome) if member.quits.get().is_some() && outcome.was_stopped() => member.quit(),
             Ok(_) if control.is_expired() => member.refuse(EXPIRED),

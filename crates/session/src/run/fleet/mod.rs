@@ -28,28 +28,21 @@ use fleet::{
 };
 use linux::ProcessUse;
 use load::scenario::{Scenario, Shares};
-use load::{Endpoint, Placement, Plan, Requested};
-use measure::{
-    Clock, EarlyDeliveries, LatencySummary, Metric, Nanos, Phase, Problem, Slice, Time, Waits, counted,
-    wall_clock_unix_ns,
-};
+use load::{Endpoint, Phases, Placement, Plan, Requested};
+use measure::{Clock, EarlyDeliveries, Nanos, Phase, Problem, Slice, Time, Waits, counted, wall_clock_unix_ns};
 
 use super::companion::{Collected, Companion, LoadEnd, Second};
 use crate::usage::sum;
 use crate::{Error, Observer};
 pub use member::{Membership, facts};
-use nodes::RecordedNode;
 pub use nodes::WorkerLink;
+use nodes::{RecordedNode, sentence};
 use remote::Remote;
 
 /// A worker that has not heard of its coordinator for so long stops.
 const LEASE: Nanos = Nanos::from_millis(5_000);
 /// A worker that starts later than this does not start with the others.
 const LATE: Nanos = Nanos::from_millis(1);
-/// Latencies from a producer to a consumer.
-pub(crate) const ACROSS: [Metric; 2] = [Metric::END_TO_END, Metric::TRANSFER];
-/// A latency between two clocks is known where its median is as many bounds long.
-const LEAST_BOUNDS: u64 = 5;
 /// Probes of each clock before the start.
 const PROBES: u32 = 200;
 /// Free workers call four times a second: after so long all have.
@@ -57,6 +50,10 @@ const CALLS: Duration = Duration::from_millis(1_200);
 /// The longest wait for workers, where their number was asked for, and where any do.
 const PATIENT: Duration = Duration::from_secs(60);
 const IMPATIENT: Duration = Duration::from_secs(5);
+/// Workers of a run whose coordinator was killed are free again after their lease.
+const OTHERS: Duration = Duration::from_secs(7);
+/// Other runs that are named.
+const MOST_OTHERS: usize = 3;
 /// A worker of which nothing came for so long is named.
 const SILENT: Nanos = Nanos::from_millis(2_000);
 /// The longest that workers may take to leave when all is over.
@@ -110,9 +107,13 @@ impl Carrier {
         Err(Error::Usage(experiment.explain(refused.about(format!("load.{at}.place")))))
     }
 
-    /// Keeps what became of workers.
+    /// Keeps what became of workers, or of this one.
     pub(crate) fn companion(&self) -> Option<Box<dyn Companion>> {
-        Some(Box::new(Workers(self.fleet()?)))
+        match self {
+            Self::Alone => None,
+            Self::Fleet(fleet) => Some(Box::new(Workers(Arc::clone(fleet)))),
+            Self::Member(member) | Self::Recorder(member) => Some(Box::new(OwnPlace(Arc::clone(member)))),
+        }
     }
 
     /// The place of this process in a run of a fleet.
@@ -358,41 +359,42 @@ impl FleetRun {
         self.host.inputs()
     }
 
-    /// Waits for workers: until so many are free, or else for those that are. All that are free by then are the run's.
-    /// Errors: there are none, or too few within a minute, or they are of another version.
+    /// Waits for workers: until so many are free, or else for those that are, and for a moment for those of other runs,
+    /// which `others` counts by the names of these. All that are free by then are the run's. Errors: there are none, or
+    /// too few within a minute, or they are of another version.
     pub fn gather(
         &self,
         wanted: Option<usize>,
+        others: &mut dyn FnMut() -> BTreeMap<String, usize>,
         control: &load::Control,
         observer: &mut dyn Observer,
     ) -> Result<(), Error> {
         wanted.map_or(Ok(()), |wanted| self.check_tolerance(wanted))?;
         observer.step("waiting for workers");
         let began = Instant::now();
-        let patience = if wanted.is_some() { PATIENT } else { IMPATIENT };
+        let mut gathering = Gathering { wanted, quiet_since: Duration::ZERO };
         let mut told = 0;
         loop {
-            let free = self.host.with(Coordinator::joined);
+            let (free, busy) = (self.host.with(Coordinator::joined), others());
             let waited = began.elapsed();
-            // Those that record have called by then, too.
-            if waited >= CALLS && free >= wanted.unwrap_or(1) {
-                break;
+            match gathering.look(waited, free, !busy.is_empty()) {
+                Some(true) => {
+                    let all = free + busy.values().sum::<usize>();
+                    if let Some(busy) = busy_with(&busy).filter(|_| wanted.is_none()) {
+                        observer.step(&format!("{busy}, and not part of this run: --workers {all} waits for all"));
+                    }
+                    break;
+                }
+                Some(false) => return Err(gathering.too_few(free, &busy, waited).into()),
+                None => {}
             }
             if control.is_stopping() {
                 return Err(Error::Stopped { during: "start" });
             }
-            if waited >= patience {
-                let cause = match wanted {
-                    None => "no worker of the fleet is free".to_owned(),
-                    Some(wanted) => format!("{} of the fleet, and not {wanted}", are_free(free)),
-                };
-                let help = "start more (`bellows worker`), or wait a minute for those of other runs: --workers N; \
-                            `bellows fleet status` lists them";
-                return Err(Problem::new(cause, format!("waited {} s", patience.as_secs()), help).into());
-            }
             if waited.as_secs() > told {
                 told = waited.as_secs();
-                observer.waiting(&format!("waiting for workers: {}", are_free(free)), waited);
+                let busy = busy_with(&busy).map_or_else(String::new, |it| format!("; {it}"));
+                observer.waiting(&format!("waiting for workers: {}{busy}", are_free(free)), waited);
             }
             thread::sleep(POLL_INTERVAL);
         }
@@ -484,9 +486,10 @@ impl FleetRun {
     }
 
     /// Has all start then; once.
-    fn start_at(&self, at: Time) {
+    fn start_at(&self, at: Time, phases: Phases) {
         if !self.is_started.swap(true, Ordering::AcqRel) {
-            self.inputs().send(CoordinatorInput::Start(at));
+            let length = phases.measure.map(|measure| phases.warmup + measure);
+            self.inputs().send(CoordinatorInput::Start { at, length, drain: phases.drain });
         }
     }
 
@@ -681,19 +684,7 @@ impl FleetRun {
         if bound == Nanos::ZERO {
             return Vec::new();
         }
-        let is_known = |of: &LatencySummary| of.p50_ns >= bound.0.saturating_mul(LEAST_BOUNDS);
-        let warning = |metric: Metric| {
-            let of = messages.latency.get(metric);
-            let p50_s = is_known(of).then(|| Nanos(of.p50_ns).as_secs_f64());
-            let tier = if p50_s.is_some() { Tier::Note } else { Tier::Caution };
-            let latency = metric.name().to_owned();
-            let told = Finding::ClockBound { latency, p50_s, bound_s: bound.as_secs_f64() };
-            (of.count > 0).then(|| Warning::new(tier, told))
-        };
-        let warnings = ACROSS.into_iter().filter_map(warning).collect();
-        let shown = messages.latency.iter().filter(|(metric, of)| !ACROSS.contains(metric) || is_known(of));
-        messages.latency = shown.map(|(metric, of)| (metric, of.clone())).collect();
-        warnings
+        archive::judge_clocks(bound, messages)
     }
 
     /// Whether all workers run on this machine, whose use is then theirs, too.
@@ -731,6 +722,54 @@ impl Drop for FleetRun {
             thread::sleep(POLL_INTERVAL);
         }
     }
+}
+
+/// The wait for workers.
+struct Gathering {
+    /// How many were asked for.
+    wanted: Option<usize>,
+    /// Until then workers of other runs were waited for.
+    quiet_since: Duration,
+}
+
+impl Gathering {
+    /// Looks at the workers that are free after so long, and whether others are busy: whether there are enough, or will
+    /// not be; `None` while nobody knows.
+    fn look(&mut self, waited: Duration, free: usize, are_others: bool) -> Option<bool> {
+        if self.wanted.is_none() && are_others && waited < OTHERS {
+            self.quiet_since = waited;
+        }
+        let quiet = waited.saturating_sub(self.quiet_since);
+        // Those that record have called by then, too.
+        if quiet >= CALLS && free >= self.wanted.unwrap_or(1) {
+            return Some(true);
+        }
+        let longest = if self.wanted.is_some() { PATIENT } else { IMPATIENT };
+        (quiet >= longest).then_some(false)
+    }
+
+    fn too_few(&self, free: usize, busy: &BTreeMap<String, usize>, waited: Duration) -> Problem {
+        let mut cause = match self.wanted {
+            None => "no worker of the fleet is free".to_owned(),
+            Some(wanted) => format!("{} of the fleet, and not {wanted}", are_free(free)),
+        };
+        cause.extend(busy_with(busy).map(|it| format!(": {it}")));
+        let help = "start more (`bellows worker`), or wait a minute for those of other runs: --workers N; `bellows \
+                    fleet status` lists them";
+        Problem::new(cause, format!("waited {} s", waited.as_secs()), help)
+    }
+}
+
+/// How many workers other runs have; `None` where they have none.
+fn busy_with(others: &BTreeMap<String, usize>) -> Option<String> {
+    let told = |(run, workers): (&String, &usize)| match workers {
+        1 => format!("1 worker is busy with run {}", sentence(run)),
+        several => format!("{several} workers are busy with run {}", sentence(run)),
+    };
+    let named: Vec<String> = others.iter().take(MOST_OTHERS).map(told).collect();
+    let more = others.len().saturating_sub(MOST_OTHERS) as u64;
+    let more = (more > 0).then(|| format!("others with {}", counted(more, "more run")));
+    (!named.is_empty()).then(|| named.into_iter().chain(more).collect::<Vec<_>>().join(", "))
 }
 
 /// Workers that had no part of the load.
@@ -827,5 +866,44 @@ impl Companion for Workers {
         let mut collected = Collected { warnings, events: self.0.link.notes(), ..Collected::default() };
         self.0.collect_nodes(run, &mut collected);
         collected
+    }
+}
+
+/// Keeps what this worker knows of its place in the run when its load has ended.
+struct OwnPlace(Arc<Membership>);
+
+impl Companion for OwnPlace {
+    fn finish(&mut self, run: &mut LoadEnd<'_>) -> Collected {
+        run.record.fleet = Some(self.0.part());
+        Collected::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A run that was started after another one's coordinator was killed was smaller without a word.
+    #[test]
+    fn workers_of_other_runs_are_waited_for_and_named() {
+        let millis = Duration::from_millis;
+        // Free ones, and others that leave their run after six seconds, or do not.
+        for (wanted, leaves_at, free, ended) in [
+            (None, 0, 1, (1_200, true)),
+            (None, 6_000, 1, (7_200, true)),
+            (None, 60_000, 1, (8_200, true)),
+            (None, 60_000, 0, (12_000, false)),
+            (Some(1), 60_000, 1, (1_200, true)),
+            (Some(2), 6_000, 1, (60_000, false)),
+        ] {
+            let mut gathering = Gathering { wanted, quiet_since: Duration::ZERO };
+            let mut looks = (0..=60_000).step_by(100);
+            let end = looks.find_map(|at| Some((at, gathering.look(millis(at), free, at < leaves_at)?)));
+            let (at, is_enough) = end.expect("an end");
+            assert!(at.abs_diff(ended.0) <= 100 && is_enough == ended.1, "{wanted:?} {leaves_at} {free}: {end:?}");
+        }
+        let others = [("a-1", 2), ("b-2", 1)].map(|(run, workers)| (run.to_owned(), workers)).into();
+        let told = Gathering { wanted: None, quiet_since: Duration::ZERO }.too_few(0, &others, millis(12_000));
+        testkit::assert_has(told.cause, ["2 workers are busy with run a-1, 1 worker is busy with run b-2"]);
     }
 }

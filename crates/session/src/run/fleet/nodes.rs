@@ -6,20 +6,16 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use archive::{
-    BrokerUse, Event, Facts, Finding, NamedSeries, NodeSummary, ProcessUsage, ProfileGap, RunReader, RunSummary,
-    SeriesName, Tier, Warning, file, read_named_series,
-};
+use archive::{BrokerUse, Event, Facts, Finding, NodeFolder, NodeSummary, ProcessUsage, ProfileGap, Tier, Warning};
 use experiment::Experiment;
 use fleet::{CoordinatorInput, Member, WorkerState};
 use measure::{Clock, Nanos, Problem, Time};
-use stacks::{FORMATS, Profile, ProfileHeader, USUAL_EVENT, sampled_events};
+use stacks::{Profile, ProfileHeader, USUAL_EVENT};
 
 use super::{FleetRun, POLL_INTERVAL, clean, lock, part};
 use crate::Error;
 use crate::judge::profile_incomplete;
 use crate::run::companion::{Collected, LoadEnd, SeriesRow};
-use crate::usage::series_of_node;
 
 /// The longest that workers may take to write what they have recorded.
 const RECORDINGS_TIMEOUT: Duration = Duration::from_secs(60);
@@ -58,18 +54,8 @@ pub(super) struct RecordedNode {
     profiles: Vec<Profile>,
 }
 
-/// The folder of a worker that recorded a node.
-struct NodeFolder {
-    worker: String,
-    reader: RunReader,
-    summary: RunSummary,
-    series: Vec<NamedSeries>,
-    profiles: Vec<Profile>,
-}
-
-type Values = Vec<(SeriesName, f64)>;
-
-fn sentence(text: &str) -> String {
+/// A worker's words, without what harms a terminal or fills a page.
+pub(super) fn sentence(text: &str) -> String {
     text.chars().filter(|it| !it.is_control()).take(LONGEST_SENTENCE).collect()
 }
 
@@ -89,67 +75,30 @@ impl NodeRecorder {
     }
 }
 
-impl NodeFolder {
-    /// Reads a folder. Errors: it is none, or its recording has no end.
-    fn read(dir: &Path) -> Result<Self, Problem> {
-        let mut reader = RunReader::open(dir)?;
-        let worker = reader.record.fleet.take().unwrap_or_default().name;
-        let endless = || Problem::new("its recording has no end", dir.display(), "see what that worker printed");
-        let summary = reader.record.summary.take().ok_or_else(endless)?;
-        let open = |event: &String| {
-            let path = dir.join(file::of_event(event, file::STACKS));
-            Profile::open_with_lines(&FORMATS, &path, None).ok()
-        };
-        // Files are called by it.
-        let is_plain = |it: &Profile| {
-            let is_plain = |it: u8| it.is_ascii_alphanumeric() || b"-_:".contains(&it);
-            !it.header.event.is_empty() && it.header.event.bytes().all(is_plain)
-        };
-        let profiles = sampled_events(dir).iter().filter_map(open).filter(is_plain).collect();
-        Ok(Self { worker, series: read_named_series(dir)?, reader, summary, profiles })
-    }
+/// Series of a node, as rows of the run.
+fn rows(folder: &NodeFolder, node: u32, origin: Time) -> Vec<SeriesRow> {
+    let row = |((t, length), values)| SeriesRow { since: origin + t, length, values };
+    folder.rows(node).into_iter().map(row).collect()
+}
 
-    /// Its series with the number of the node.
-    fn rows(&self, node: u32, origin: Time) -> Vec<SeriesRow> {
-        let mut rows: BTreeMap<(Nanos, Nanos), Values> = BTreeMap::new();
-        let mut add = |t: f64, dt: f64, name: &SeriesName, value: f64| {
-            let key = (Nanos::from_secs_f64(t), Nanos::from_secs_f64(dt));
-            rows.entry(key).or_default().push((name.clone(), value));
+/// Warnings of a node's profiles, by the names that these have in the run.
+fn warnings(folder: &NodeFolder, node: Option<u32>, by: &NodeRecorder) -> Vec<Warning> {
+    let of_profile = |it: &&Warning| {
+        let finding = &it.finding;
+        matches!(finding, Finding::ProfileIncomplete { .. } | Finding::LostSamples { .. })
+            || matches!(finding, Finding::ProfilerThrottled { .. })
+    };
+    let warning = move |of: &Warning| {
+        let event = of.event.clone().unwrap_or_else(|| USUAL_EVENT.to_owned());
+        let name = ProfileHeader { event, node, ..ProfileHeader::default() }.name();
+        let mut warning = match &of.finding {
+            Finding::ProfileIncomplete { gap: ProfileGap::Other { why } } => by.lacks(&sentence(why)),
+            _ => of.clone(),
         };
-        let [cpu, memory] = series_of_node(node as usize);
-        for point in &self.reader.points {
-            if let Some(used) = point.broker {
-                add(point.t, point.dt, &cpu, used.cpu_cores);
-                add(point.t + point.dt, point.dt, &memory, used.rss_bytes as f64);
-            }
-        }
-        for series in &self.series {
-            let name = series.name.clone().with("node", &node.to_string());
-            series.points.iter().for_each(|it| add(it.t, it.dt, &name, it.value));
-        }
-        let row = |((t, length), values)| SeriesRow { since: origin + t, length, values };
-        rows.into_iter().map(row).collect()
-    }
-
-    /// Its warnings of profiles, by the names that these have in the run.
-    fn warnings(&self, node: Option<u32>, by: &NodeRecorder) -> impl Iterator<Item = Warning> {
-        let of_profile = |it: &&Warning| {
-            let finding = &it.finding;
-            matches!(finding, Finding::ProfileIncomplete { .. } | Finding::LostSamples { .. })
-                || matches!(finding, Finding::ProfilerThrottled { .. })
-        };
-        let warning = move |of: &Warning| {
-            let event = of.event.clone().unwrap_or_else(|| USUAL_EVENT.to_owned());
-            let name = ProfileHeader { event, node, ..ProfileHeader::default() }.name();
-            let mut warning = match &of.finding {
-                Finding::ProfileIncomplete { gap: ProfileGap::Other { why } } => by.lacks(&sentence(why)),
-                _ => of.clone(),
-            };
-            warning.event = Some(name).filter(|it| it != USUAL_EVENT);
-            warning
-        };
-        self.reader.record.warnings.iter().filter(of_profile).take(MOST_TOLD).map(warning)
-    }
+        warning.event = Some(name).filter(|it| it != USUAL_EVENT);
+        warning
+    };
+    folder.reader.record.warnings.iter().filter(of_profile).take(MOST_TOLD).map(warning).collect()
 }
 
 impl FleetRun {
@@ -187,7 +136,10 @@ impl FleetRun {
         }
         let (mut folders, mut failed) = (BTreeMap::new(), Vec::new());
         let mut take = |dir: &Path| match NodeFolder::read(dir) {
-            Ok(folder) => drop(folders.insert(folder.worker.clone(), folder)),
+            Ok(folder) => {
+                let worker = folder.reader.record.fleet.as_ref().map(|it| it.name.clone());
+                folders.insert(worker.unwrap_or_default(), folder);
+            }
             Err(problem) => failed.push(problem.sentence()),
         };
         let is_there = |it: &&NodeRecorder| self.worker(it.index, |it| it.lost.is_none()) == Some(true);
@@ -201,7 +153,7 @@ impl FleetRun {
             match folders.remove(&recorder.worker) {
                 Some(folder) => {
                     let number = (recorders.len() > 1).then_some(node);
-                    collected.warnings.extend(folder.warnings(number, recorder));
+                    collected.warnings.extend(warnings(&folder, number, recorder));
                     self.add_node(node, number, recorder, folder, run, collected);
                 }
                 None => {
@@ -224,7 +176,7 @@ impl FleetRun {
         collected: &mut Collected,
     ) {
         let (origin, unix_ns) = (run.record.origin, run.record.origin_unix_ns);
-        collected.rows.extend(folder.rows(node, origin));
+        collected.rows.extend(rows(&folder, node, origin));
         let events = folder.reader.record.events.iter().take(MOST_TOLD);
         let event = |it: &Event| {
             let at = origin + Nanos::from_secs_f64(it.t);

@@ -199,7 +199,7 @@ impl<'a> Course<'a> {
     fn look(&mut self) -> Option<Result<Outcome, Error>> {
         if let (None, Some(start)) = (self.start, self.together.start()) {
             self.start = Some(start);
-            self.of.fleet.start_at(start);
+            self.of.fleet.start_at(start, self.of.phases);
         }
         let soon = || Clock.now() + LEAD_TIME;
         if self.control.is_stopping() && self.announced.stop.is_none() {

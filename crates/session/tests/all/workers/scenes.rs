@@ -105,6 +105,26 @@ fn only_what_lasts_longer_than_the_lease_ends_a_load() {
     assert!(lost == 3 && outage.is_some_and(is_own), "{lost} lost: {outage:?}");
 }
 
+/// The others waited for ever for the report of one that lived and did not end.
+#[test]
+fn a_worker_that_lives_and_does_not_end_is_lost_with_the_reason() {
+    for (tolerate, ends_early) in [(1, false), (0, true)] {
+        let mut scene = scene(&mut Random::new(1), 3);
+        (scene.loses, scene.slowest, scene.tolerate) = (0, MS, tolerate);
+        scene.faults = vec![(4 * SECOND, Fault::Hang(1))];
+        if ends_early {
+            scene.faults.push((4 * SECOND, Fault::Restart(0)));
+        }
+        let mut world = World::new(1, scene);
+        world.play(30 * SECOND);
+        assert!(!world.is_finished, "its drain may take long");
+        world.play(60 * SECOND);
+        assert_eq!((world.judge(), world.is_finished), (None, true));
+        let (worker, why) = world.gaps().pop().expect("a gap");
+        assert!(worker == 1 && why.starts_with("it did not report its end within 3"), "{worker}: {why}");
+    }
+}
+
 /// CPU time of this thread.
 fn cpu() -> u64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
@@ -234,7 +254,7 @@ fn a_load_waits_for_workers_that_record_and_misses_none_that_is_lost() {
     assert_eq!(std::mem::take(&mut room.said), [CoordinatorOutput::Ready(1)]);
     room.say(21 * SECOND, CoordinatorInput::Tick);
     assert_eq!(std::mem::take(&mut room.said), [CoordinatorOutput::Ready(0)], "not for ever");
-    room.say(22 * SECOND, CoordinatorInput::Start(Time(23 * SECOND)));
+    room.say(22 * SECOND, CoordinatorInput::Start { at: Time(23 * SECOND), length: None, drain: Nanos::ZERO });
     let late = "it was not ready when the load began".to_owned();
     assert_eq!(std::mem::take(&mut room.said), [CoordinatorOutput::Lost(2, late.clone())]);
     assert!(room.done.contains(&WorkerOutput::Fenced(late)), "{:?}", room.done);

@@ -41,6 +41,8 @@ pub(crate) enum Fault {
     CutOff(usize, u64),
     /// Its messages are lost for so long, and those to it are not.
     Mute(usize, u64),
+    /// Its drain does not end, and it lives.
+    Hang(usize),
     PauseCoordinator(u64),
     KillCoordinator,
 }
@@ -77,6 +79,7 @@ struct Host {
     paused_until: u64,
     cut_off_until: u64,
     muted_until: u64,
+    hangs: bool,
     /// When the coordinator sent it something last.
     spoken_to_at: u64,
     wakes_at: u64,
@@ -176,6 +179,7 @@ impl World {
             paused_until: 0,
             cut_off_until: 0,
             muted_until: 0,
+            hangs: false,
             spoken_to_at: 0,
             wakes_at: 0,
         });
@@ -300,6 +304,7 @@ impl World {
         match event {
             Event::Prepared(..) => self.work(host, WorkerInput::Ready),
             Event::LoadStep(..) => self.load_step(host),
+            Event::Drained(..) if self.hosts[host].hangs => {}
             Event::Drained(..) => {
                 let mut rest = Slice::default();
                 rest.reset(Time(1), Phase::Drain);
@@ -446,6 +451,7 @@ impl World {
             }
             Fault::Pause(host, length) => self.hosts[host].paused_until = self.now + length,
             Fault::Mute(host, length) => self.hosts[host].muted_until = self.now + length,
+            Fault::Hang(host) => self.hosts[host].hangs = true,
             Fault::CutOff(host, length) => self.hosts[host].cut_off_until = self.now + length,
             Fault::PauseCoordinator(length) => self.coordinator_paused_until = self.now + length,
             Fault::KillCoordinator => self.is_dead = true,
@@ -541,7 +547,8 @@ impl World {
         {
             let at = self.now + SECOND;
             self.starts_at = Some(at);
-            self.coordinate(|_| CoordinatorInput::Start(Time(at)));
+            let length = Some(Nanos(self.scene.load));
+            self.coordinate(|_| CoordinatorInput::Start { at: Time(at), length, drain: Nanos(2 * SECOND) });
         }
     }
 
@@ -554,6 +561,11 @@ impl World {
     /// Why workers were lost, where it is none of theirs.
     pub(crate) fn outage(&self) -> Option<Outage> {
         self.coordinator.outage()
+    }
+
+    /// Workers of whose load a part is missing, and why.
+    pub(crate) fn gaps(&self) -> Vec<(usize, String)> {
+        self.coordinator.gaps().collect()
     }
 
     /// Workers that were lost.

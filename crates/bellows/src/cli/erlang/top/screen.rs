@@ -19,7 +19,7 @@ use ratatui::termion::raw::{IntoRawMode as _, RawTerminal};
 use ratatui::termion::screen::{AlternateScreen, IntoAlternateScreen as _};
 use ratatui::text::Line;
 use ratatui::widgets::{Cell, Paragraph, Row, Table};
-use report::console::{fit, fit_apart, sanitise, width, wrap};
+use report::console::{fit, fit_apart, fit_middle, sanitise, width, wrap};
 use signal_hook::consts::SIGINT;
 
 use super::plain::{MARK, TopColumn, columns, is_own, summary, titles, value};
@@ -253,7 +253,7 @@ impl TopView {
             let mut broken = wrap(&line, columns);
             if broken.len() > most {
                 let rest = broken.split_off(most - 1).join(" ");
-                broken.push(fit(&rest, columns).into_owned());
+                broken.push(fit_parts(&rest, columns));
             }
             broken
         });
@@ -311,9 +311,17 @@ impl TopView {
     }
 }
 
-/// A cell that marks where it was cut.
+/// As many whole parts as a line has room for, so that no name loses its end.
+fn fit_parts(line: &str, columns: usize) -> String {
+    let fits = |text: &String| width(text) <= columns;
+    let ends = line.match_indices(", ").map(|(at, _)| format!("{}, …", line.split_at(at).0));
+    let cut = || ends.filter(fits).last().unwrap_or_else(|| fit_middle(line, columns));
+    Some(line.to_owned()).filter(fits).unwrap_or_else(cut)
+}
+
+/// A cell that marks where it was cut: a name or a function ends with what tells it from others.
 fn cell(column: TopColumn, text: &str, width: u16) -> Cell<'static> {
-    let text = fit(text, width.into()).into_owned();
+    let text = fit_middle(text, width.into());
     match column {
         TopColumn::Number(_) => Cell::from(Line::from(text).right_aligned()),
         _ => Cell::from(text),
@@ -370,6 +378,7 @@ fn keys(window: Duration) -> [KeyText; 7] {
 
 #[cfg(test)]
 mod tests {
+    use erlang::top::Slowed;
     use ratatui::backend::TestBackend;
 
     use super::super::tests::window;
@@ -415,6 +424,14 @@ mod tests {
         let names: Vec<&str> = names.filter_map(|row| row.split("  ").next()).collect();
         assert!(names.len() == 2 && names[0] != names[1], "{text}");
         assert!(names[0].ends_with("(1)") && names[1].ends_with("(2)") && names[0].contains(":45678"), "{text}");
+        // A number at the end of a name tells it from others, also in a line that names many.
+        let mut view = view(Duration::ZERO, true, TopSort::Reductions);
+        let window = view.last.as_mut().expect("a window");
+        let flow =
+            |number| Slowed { kind: "queue".into(), name: format!("orders-of-a-shop-{number}"), state: "flow".into() };
+        (window.flow_count, window.flow) = (20, (100..120).map(flow).collect());
+        let told = drawn(&view, 80, 24).join(" ");
+        assert!(told.contains("shop-100 (flow), ") && told.contains(" (flow), …"), "{told}");
         let wide = shown(160, 24, TopSort::Binaries).join("\n");
         testkit::assert_has(&wide, ["-> 127.0.0.1:5672 ", "binaries v", "gen_server2:process_next_msg/1"]);
     }
