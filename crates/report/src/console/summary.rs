@@ -172,6 +172,11 @@ fn rates(shape: &Shape, record: &RunRecord, summary: &RunSummary, style: Style) 
             _ => &flow.blocked,
         };
         counts.row(vec![name.to_owned(), count(counted.total), three_digits(counted.rate)]);
+        // Without them the messages that were received, and those that were not, are all that were sent.
+        let copies = flow.ledger.map_or(0, |it| it.copies());
+        if name == "received" && copies > 0 {
+            counts.row(vec!["  copies".to_owned(), count(copies)]);
+        }
     }
     let rss = &summary.rss_mb;
     let each = &summary.messages().cpu_us_each;
