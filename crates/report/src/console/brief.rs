@@ -58,7 +58,8 @@ pub fn brief(
     let roomy = (WARNINGS + 1..=warnings.len().min(MOST_LINES)).rev().map(|number| with(number, load::FAULTS));
     let roomy = roomy.into_iter().find(|rows| has_room(rows, style));
     // A fault is left out when nothing else may be.
-    let close = || (2..=load::FAULTS).rev().map(|faults| with(WARNINGS, faults)).find(|it| has_room_for_core(it, style));
+    let close =
+        || (2..=load::FAULTS).rev().map(|faults| with(WARNINGS, faults)).find(|it| has_room_for_core(it, style));
     lines(roomy.or_else(close).unwrap_or_else(|| with(WARNINGS, 1)), style).join("\n") + "\n"
 }
 

@@ -392,7 +392,7 @@ impl FleetRun {
             }
             if waited.as_secs() > told {
                 told = waited.as_secs();
-                observer.waiting(&format!("waiting for workers: {}", are_free(free)), waited);
+                observer.missing(&format!("waiting for workers: {}", are_free(free)), waited);
             }
             thread::sleep(POLL_INTERVAL);
         }
