@@ -55,8 +55,8 @@ pub fn brief(
         rows
     };
     // Each warning has a line at least.
-    let roomy = (WARNINGS + 1..=warnings.len().min(MOST_LINES)).rev().map(|number| with(number, load::FAULTS));
-    let roomy = roomy.into_iter().find(|rows| has_room(rows, style));
+    let mut roomy = (WARNINGS + 1..=warnings.len().min(MOST_LINES)).rev().map(|number| with(number, load::FAULTS));
+    let roomy = roomy.find(|rows| has_room(rows, style));
     // A fault is left out when nothing else may be.
     let close =
         || (2..=load::FAULTS).rev().map(|faults| with(WARNINGS, faults)).find(|it| has_room_for_core(it, style));
