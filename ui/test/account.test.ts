@@ -1,6 +1,6 @@
 import { expect, test, vi } from 'vitest';
 import type { LedgerSummary, RunView } from '../src/core/view';
-import { account, program, windowHint } from '../src/sections/figures';
+import { account, arrived, program, windowHint } from '../src/sections/figures';
 
 vi.mock('../src/sections/tile', () => ({ tile: (...cells: string[]) => cells.join(' | ') }));
 vi.mock('../src/core/dom', async (original) => ({
@@ -33,6 +33,17 @@ test('an account tells what was lost and duplicated, and of the rest what there 
     'reordered | 3 | deliveries | of 1,200, about | older than one before it',
     'corrupt | 5 | deliveries | of 1,200, about | not the content that was sent',
   ]);
+});
+
+/** Copies were among what was received, beside messages that were missing. */
+test('what was received is told in messages beside its copies', () => {
+  const of = (ledger: Partial<LedgerSummary>): string => {
+    const none = { duplicated: 0, duplicated_redelivered: 0, duplicated_resent: 0, delivered: 4986 };
+    return arrived({ received: { total: 5002, rate: 1 }, ledger: { ...none, ...ledger } as LedgerSummary });
+  };
+  expect(of({})).toBe('5,002');
+  expect(of({ duplicated_redelivered: 10, duplicated_resent: 6 })).toBe('5,002 deliveries of 4,986 messages');
+  expect(arrived({ received: { total: 5002, rate: 1 }, ledger: null })).toBe('5,002');
 });
 
 /** Rates over 7 s stood under a measured phase of 14 ms. */

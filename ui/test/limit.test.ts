@@ -23,6 +23,9 @@ test('the badge says what the end of the run says, also where somebody stood sti
     who({ limited_by: 'schedule', cause: { code: 'rate_met', late }, sentence: 'the requested rate was met: 1 msg/s' });
   const told = [of(null), of('broker_stalled'), of('own_fault')];
   expect(told).toEqual(['the requested rate', 'the requested rate', 'the requested rate']);
+  const rest = 'what was requested of the workers that remained';
+  const lost = { code: 'rate_met', late: null } as const;
+  expect(who({ limited_by: 'schedule', cause: lost, sentence: `${rest} was met: 1 msg/s` })).toBe(rest);
   expect(who({ limited_by: 'undecided', cause: { code: 'some_failed' }, sentence: '' })).toBe('failures');
   const sentence = 'the broker stood still; limited by the requested think time: producers waited';
   expect(who({ limited_by: 'schedule', cause: { code: 'think_time' }, sentence })).toBe('the requested think time');

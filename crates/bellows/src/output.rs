@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use archive::{Event, SeriesName, SeriesPoint};
 use brokers::managed::Progress;
@@ -174,6 +175,11 @@ impl session::Observer for Show {
             Progress::Logged(line) if self.logs => self.live.say(&format!("broker log: {line}")),
             Progress::Logged(_) => {}
         }
+    }
+
+    fn missing(&mut self, text: &str, waited: Duration) {
+        self.look();
+        self.live.missing(text, waited);
     }
 
     fn phase(&mut self, phase: Phase, length: Option<Nanos>) {

@@ -18,6 +18,10 @@ pub trait Observer {
     fn waiting(&mut self, text: &str, waited: Duration) {
         self.progress(Progress::Waiting(text, waited));
     }
+    /// A wait for what the user may have to bring, of which a quiet run tells, too; called every second.
+    fn missing(&mut self, text: &str, waited: Duration) {
+        self.waiting(text, waited);
+    }
     /// A phase begins; `length` is the planned one, `None` where it has no set end.
     fn phase(&mut self, _phase: Phase, _length: Option<Nanos>) {}
     /// An interval of about a second has ended. `cumulative` holds the measured phase so far.

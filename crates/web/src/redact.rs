@@ -279,13 +279,18 @@ pub fn text(text: &str) -> String {
     assignments(&urls(text))
 }
 
+/// Own options whose names speak of secrets, and whose values are the paths of files.
+fn is_file_of_secret(option: &str) -> bool {
+    option.ends_with("-file") || option == "fleet-credentials"
+}
+
 /// A command of this program, which knows of its own options what is a secret: only what nobody hid is hidden here.
 pub fn own_command(words: &[String]) -> Vec<String> {
     let mut is_behind = false;
     let one = |word: &String| {
         let hides = is_behind;
         let option = word.strip_prefix("--");
-        is_behind = option.is_some_and(|it| !it.contains('=') && is_secret(it));
+        is_behind = option.is_some_and(|it| !it.contains('=') && is_secret(it) && !is_file_of_secret(it));
         if hides && !is_behind { BLOT.to_owned() } else { text(word) }
     };
     words.iter().map(one).collect()

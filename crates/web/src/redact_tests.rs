@@ -23,6 +23,15 @@ fn passwords_in_words_are_hidden() {
     assert_eq!(kept.last().map(String::as_str), Some("queue://x"));
 }
 
+/// The file with the login to a fleet was hidden, so that nobody could run the command again.
+#[test]
+fn of_an_own_command_a_secret_is_hidden_and_the_path_of_its_file_is_not() {
+    let shown = |line: &str| own_command(&line.split(' ').map(str::to_owned).collect::<Vec<_>>()).join(" ");
+    let paths = "bellows run x --fleet-credentials /home/me/fleet/login --password-file login --cookie-file c.txt";
+    assert_eq!(shown(paths), paths);
+    assert_eq!(shown("bellows run x --auth-token s3cret"), "bellows run x --auth-token ***");
+}
+
 #[test]
 fn of_a_url_only_what_is_no_secret_is_shown() {
     for [given, kept] in testkit::table(include_str!("../tests/data/redact/url.txt")) {

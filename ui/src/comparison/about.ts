@@ -28,7 +28,7 @@ export function masthead(view: About, what = 'comparison of two sides'): HTMLEle
 
 export function lead(headline: string, explained: readonly string[] = []): HTMLElement {
   const further = explained.map((text) => h('p', { class: 'headline explained' }, withCode(text)));
-  return h('div', { class: 'lead' }, h('p', { class: 'headline' }, headline), further);
+  return h('div', { class: 'lead' }, h('p', { class: 'headline' }, withCode(headline)), further);
 }
 
 /** Both sides in a line each, and in which keys their experiments differ. */
@@ -86,8 +86,8 @@ export function remarks({ notes, hardware }: About): HTMLElement {
 
 export function details(view: ComparisonView): HTMLElement {
   const left = [
-    ...view.a.left_out.map((it) => ['A', it.id, it.why]),
-    ...view.b.left_out.map((it) => ['B', it.id, it.why]),
+    ...view.a.left_out.map((it) => ['A', it.id, h('span', {}, withCode(it.why))]),
+    ...view.b.left_out.map((it) => ['B', it.id, h('span', {}, withCode(it.why))]),
   ];
   const most = Math.max(view.a.runs.length, view.b.runs.length);
   const runs = Array.from({ length: most }, (_, i) => [String(i + 1), nameOf(view.a.runs[i]), nameOf(view.b.runs[i])]);

@@ -1,6 +1,6 @@
 // Every figure in a row: both sides, the change with its interval beside the margin, and what is decided.
 
-import { type Child, h, scrolling, section, styled, table } from '../core/dom';
+import { type Child, h, scrolling, section, styled, table, withCode } from '../core/dom';
 import { counted, significant } from '../core/format';
 import type { ComparisonView, FigureRow } from '../core/view';
 import { valued } from '../sections/repeats';
@@ -128,7 +128,7 @@ export function withinOneRun(view: ComparisonView): HTMLElement | null {
     const text = why_not
       ? `is one run, without an interval within it: ${why_not}.`
       : `is one run of ${significant(seconds)} s: blocks of ${significant(block_s)} s.`;
-    return h('p', { class: 'hint' }, `${side.toUpperCase()} ${text}`);
+    return h('p', { class: 'hint' }, withCode(`${side.toUpperCase()} ${text}`));
   });
   const heads = ['figure', ...sides.map((side) => ({ number: `${side.toUpperCase()}, within one run` }))];
   return section(

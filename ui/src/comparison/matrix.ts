@@ -137,7 +137,7 @@ function everyCell(view: MatrixView): HTMLElement {
       { class: of.outcome ?? 'undecided' },
       h('b', {}, href ? h('a', { href }, of.label) : of.label),
       h('span', { class: 'came' }, of.decided),
-      h('p', {}, of.headline),
+      h('p', {}, withCode(of.headline)),
       of.explanation ? h('p', { class: 'explained' }, withCode(`${of.explanation}.`)) : null,
     );
   };

@@ -67,6 +67,12 @@ export function withCode(text: string): Child[] {
   return parts.map((part, at) => (at % 2 === 1 ? h('code', {}, part) : part));
 }
 
+/** A sentence where nothing can be code, such as a tooltip. */
+export function withoutCode(text: string): string {
+  const parts = text.split('`');
+  return parts.length % 2 === 0 ? text : parts.join('');
+}
+
 /** A part of the page: its name, what stands beside that (a text is a hint), and what it shows. */
 export function section(
   id: string,

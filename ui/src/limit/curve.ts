@@ -1,6 +1,6 @@
 // Latency against rate: every trial as a dot, the medians as lines, the interval and what must not be exceeded.
 
-import { h, svg } from '../core/dom';
+import { h, svg, withoutCode } from '../core/dom';
 import { duration, durationTick, MAIN_PERCENTILES as PERCENTILES, siTick, supports } from '../core/format';
 import type { LimitOutcome, LimitView, TrialView } from '../core/view';
 import { WEAK, WEAK_MEANS } from '../sections/percentile-cell';
@@ -20,7 +20,7 @@ function told(trial: TrialView, name: string): string {
     `${label} ${duration(of?.[key] ?? 0)}${of && supports(of.count, percentile) ? '' : WEAK}`;
   const all = of ? PERCENTILES.map(one).join(', ') : 'no latency';
   const latency = all.includes(WEAK) ? `${all}\n${WEAK_MEANS}` : all;
-  const why = trial.why.length > 0 ? `\n${trial.why.join('; ')}` : '';
+  const why = trial.why.length > 0 ? `\n${withoutCode(trial.why.join('; '))}` : '';
   return `${siTick(trial.rate)} msg/s ${OUTCOMES[trial.outcome]}\n${name} ${latency}${why}`;
 }
 

@@ -13,6 +13,7 @@ import {
   section,
   tableOfColumns,
   withCode,
+  withoutCode,
 } from '../core/dom';
 import { MAIN_PERCENTILES as PERCENTILES, significant, supports } from '../core/format';
 import type { LimitView, TrialView } from '../core/view';
@@ -62,7 +63,7 @@ function trials(view: LimitView): HTMLElement {
     [{ number: 'sent, msg/s' }, (it) => significant(it.sent)],
     [{ number: 'received, msg/s' }, (it) => significant(it.received)],
     [{ number: 'broker, cores' }, ({ broker_cores: cores }) => (cores === null ? '–' : significant(cores))],
-    ['why not', ({ why }) => h('span', { title: why.join('; ') || null }, withCode(why.join('; ')))],
+    ['why not', ({ why }) => h('span', { title: withoutCode(why.join('; ')) || null }, withCode(why.join('; ')))],
     ['run', (it) => nameOf(it, LONGEST_NAME)],
   ]);
   const isWeak = view.trials.some(({ latency }) =>

@@ -3,7 +3,7 @@
 import type { Part } from '../charts/export';
 import { type Clock, clockOf } from '../core/clock';
 import { type EventProfile, KINDS, type Page, type Profile } from '../core/data';
-import { choice, fill, h, section, stateChoice, styled, swatch, swatches, widthOf } from '../core/dom';
+import { choice, fill, h, section, stateChoice, styled, swatch, swatches, widthOf, withCode } from '../core/dom';
 import { grouped, percent, points, seconds, xml } from '../core/format';
 import type { Pause } from '../core/inflate';
 import type { Pointer, State, Store } from '../core/state';
@@ -329,8 +329,8 @@ function drawDifference(element: HTMLElement, difference: Difference, dark: bool
 function cost(run: RunView): HTMLElement | null {
   const [first, ...more] = run.cost_of_profiling;
   if (first === undefined) return null;
-  const items = more.map((sentence) => h('li', {}, sentence));
-  return h('details', { class: 'cost facts' }, h('summary', {}, first), h('ul', {}, items));
+  const items = more.map((sentence) => h('li', {}, withCode(sentence)));
+  return h('details', { class: 'cost facts' }, h('summary', {}, withCode(first)), h('ul', {}, items));
 }
 
 /** What is known of patterns in the stacks, each with its source; null where there is none. */

@@ -31,18 +31,29 @@ type Span = 'the whole run' | 'the window';
 function flow(
   label: string,
   t: { total: number; rate: number },
+  all: string,
   of: Span,
   requested: number | null = null,
 ): Tile | null {
   if (t.total === 0) return null;
   const extra = requested === null ? '' : `, ${significant(requested)} msg/s requested`;
   const exact = `${grouped(t.rate, 2)} msg/s; ${counted(t.total, 'message')} in ${of}`;
-  return tile(label, significant(t.rate), 'msg/s', `${grouped(t.total)} in ${of}${extra}`, exact);
+  return tile(label, significant(t.rate), 'msg/s', `${all} in ${of}${extra}`, exact);
+}
+
+/** All that was received: with copies, the messages too, which with those that are missing are all that were sent. */
+export function arrived({ received: { total }, ledger }: Pick<RunView['figures'], 'received' | 'ledger'>): string {
+  if (!ledger) return grouped(total);
+  const copies = ledger.duplicated + ledger.duplicated_redelivered + ledger.duplicated_resent;
+  return copies > 0 ? `${counted(total, 'delivery')} of ${counted(ledger.delivered, 'message')}` : grouped(total);
 }
 
 function messages(run: RunView, of: Span): Tile[] {
   const { sent, received, requested_rate } = run.figures;
-  const tiles = [flow('sent', sent, of, requested_rate), flow('received', received, of)];
+  const tiles = [
+    flow('sent', sent, grouped(sent.total), of, requested_rate),
+    flow('received', received, arrived(run.figures), of),
+  ];
   return tiles.filter((it) => it !== null);
 }
 

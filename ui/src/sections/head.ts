@@ -1,7 +1,7 @@
 // The first screen: what happened, whether warnings wait below, and the four figures that matter most.
 
 import type { Page } from '../core/data';
-import { fill, h } from '../core/dom';
+import { fill, h, withCode } from '../core/dom';
 import { shortened, unbroken } from '../core/format';
 import type { Store } from '../core/state';
 import type { RunView } from '../core/view';
@@ -68,8 +68,8 @@ export function headline(run: RunView): HTMLElement {
     'div',
     { class: 'lead' },
     h('p', { class: 'headline' }, sentence),
-    run.error ? h('p', { class: 'failure' }, h('b', {}, 'The run failed:'), ` ${why}`) : null,
-    run.error?.help ? h('p', { class: 'failure help' }, run.error.help) : null,
+    run.error ? h('p', { class: 'failure' }, h('b', {}, 'The run failed:'), withCode(` ${why}`)) : null,
+    run.error?.help ? h('p', { class: 'failure help' }, withCode(run.error.help)) : null,
     run.error?.log ? h('pre', { class: 'failure log' }, run.error.log) : null,
   );
 }

@@ -64,7 +64,7 @@ export function words(unit: string | undefined): Words {
 /** Who limited the run, as the terminal says it at its end. */
 export function who({ cause, limited_by, sentence }: Pick<Verdict, 'cause' | 'limited_by' | 'sentence'>): string {
   if (cause?.code === 'some_failed' || cause?.code === 'all_failed') return 'failures';
-  const told = cause?.code === 'rate_met' ? null : /(?:^|; )limited by ([^:]+)/.exec(sentence);
+  const told = (cause?.code === 'rate_met' ? /^(.+?) was met: / : /(?:^|; )limited by ([^:]+)/).exec(sentence);
   return told?.[1] ?? (limited_by === 'schedule' ? 'the requested rate' : limited_by);
 }
 

@@ -2,7 +2,7 @@
 
 import type { Line, PanelSpec } from '../charts/panel';
 import { type Column, called, count, type Slices, shortName, subject, whose } from '../core/data';
-import { h } from '../core/dom';
+import { h, withCode } from '../core/dom';
 import { bytes, bytesTick, counted, duration, durationTick, grouped, inDrain, si, significant } from '../core/format';
 import { heatColor, type Palette } from '../core/theme';
 import type { MetricInfo, RunView, ScenarioSummary } from '../core/view';
@@ -77,7 +77,7 @@ export function scenarioTiles(run: RunView, name: string, scenario: ScenarioSumm
 export function failures(run: RunView, name: string, scenario: ScenarioSummary): HTMLElement | null {
   if (scenario.failures.length === 0) return null;
   const own = whose(run, name);
-  const items = scenario.failures.map((f) => h('li', {}, `${own}${grouped(f.count)} failed: ${f.reason}`));
+  const items = scenario.failures.map((f) => h('li', {}, withCode(`${own}${grouped(f.count)} failed: ${f.reason}`)));
   return h('ul', { class: 'hint' }, items);
 }
 

@@ -128,6 +128,11 @@ pub struct LedgerSummary {
 }
 
 impl LedgerSummary {
+    /// Deliveries of messages beyond the first of each.
+    pub const fn copies(&self) -> u64 {
+        self.duplicated + self.duplicated_redelivered + self.duplicated_resent
+    }
+
     /// Adds a summary of other producers' messages to other queues and subscribers.
     pub fn add(&mut self, other: &Self) {
         self.sent = self.sent.saturating_add(other.sent);

@@ -9,7 +9,7 @@ use archive::{
 };
 use stacks::{ClassShare, ProfileSummary, USUAL_EVENT};
 
-use super::rows::{Content, MOST_LINES, Row, RowRank, has_room, lines};
+use super::rows::{Content, MOST_LINES, Row, RowRank, has_room, has_room_for_core, lines};
 use super::text::{Style, sanitise};
 use crate::numbers::{count, counted, observed, percent, seconds, weight};
 use crate::text;
@@ -43,9 +43,9 @@ pub fn brief(
 ) -> String {
     let failed = failed(summary).filter(|_| has_cause);
     let warnings = warnings(summary);
-    let with = |number: usize| {
+    let with = |number: usize, faults: usize| {
         let shown = warnings.get(..number).unwrap_or(&warnings);
-        let mut rows = rows(record, summary, shown, failed.as_ref());
+        let mut rows = rows(record, summary, shown, failed.as_ref(), faults);
         if let Some(report) = report {
             let hidden = hidden(summary, shown).filter(|_| shown.len() < warnings.len());
             let next = sanitise(&next(record, summary, hidden.as_deref(), run)).into_owned();
@@ -55,19 +55,29 @@ pub fn brief(
         rows
     };
     // Each warning has a line at least.
-    let roomy = (WARNINGS + 1..=warnings.len().min(MOST_LINES)).rev().map(with).find(|rows| has_room(rows, style));
-    lines(roomy.unwrap_or_else(|| with(WARNINGS)), style).join("\n") + "\n"
+    let mut roomy = (WARNINGS + 1..=warnings.len().min(MOST_LINES)).rev().map(|number| with(number, load::FAULTS));
+    let roomy = roomy.find(|rows| has_room(rows, style));
+    // A fault is left out when nothing else may be.
+    let close =
+        || (2..=load::FAULTS).rev().map(|faults| with(WARNINGS, faults)).find(|it| has_room_for_core(it, style));
+    lines(roomy.or_else(close).unwrap_or_else(|| with(WARNINGS, 1)), style).join("\n") + "\n"
 }
 
 /// All rows but that of the report.
-fn rows<'a>(record: &RunRecord, summary: &'a RunSummary, shown: &[&Warning], failed: Option<&Row<'a>>) -> Vec<Row<'a>> {
+fn rows<'a>(
+    record: &RunRecord,
+    summary: &'a RunSummary,
+    shown: &[&Warning],
+    failed: Option<&Row<'a>>,
+    faults: usize,
+) -> Vec<Row<'a>> {
     let marks = |tier: Tier| shown.iter().filter(move |it| it.tier == tier).map(|it| mark(it)).collect::<Vec<_>>();
     let mut rows = missed(&summary.requirements);
     rows.extend(failed.cloned());
     rows.extend(marks(Tier::Invalid));
     rows.push(load::title(record, summary));
     rows.extend(load::latencies(summary));
-    rows.extend(load::faults(record, summary));
+    rows.extend(load::faults(record, summary, faults));
     rows.extend(load::scrapes(record, summary));
     rows.extend(load::operations(record, summary));
     rows.extend(load::messages(record, summary));
@@ -251,34 +261,32 @@ fn workers(summary: &RunSummary) -> Option<Row<'static>> {
     (!summary.workers.is_empty()).then(|| Row::list(RowRank::Main, "workers", all.collect()))
 }
 
-/// Who limited the run: always shown. What a warning below says is not said here, too.
+/// Who limited the run: always shown, but where several faults need its line. What a warning below says is not said
+/// here, too.
 fn limited_by(verdict: &Verdict, shown: &[&Warning], summary: &RunSummary) -> Option<Row<'static>> {
     let sentence = verdict.sentence.as_str();
     if sentence.is_empty() || matches!(verdict.cause, Some(Cause::BrokeOff)) {
         return None;
     }
+    let rank = if summary.faults.len() > 1 { RowRank::Verdict } else { RowRank::Core };
     // How many there were, and why they failed, is said above.
     if matches!(verdict.cause, Some(Cause::AllFailed)) {
-        return Some(Row::text(RowRank::Core, "limited by", "undecided: none of them succeeded"));
+        return Some(Row::text(rank, "limited by", "undecided: none of them succeeded"));
     }
     let has_cores = |it: &&Warning| matches!(&it.finding, Finding::TooFewCores { used } if used.other_cores > 0.0);
     let is_of_others = matches!(verdict.cause, Some(Cause::OthersFillMachine));
     if is_of_others && sentence.starts_with("undecided: ") && shown.iter().any(has_cores) {
-        return Some(Row::text(RowRank::Core, "limited by", "undecided: other processes took the cores"));
+        return Some(Row::text(rank, "limited by", "undecided: other processes took the cores"));
     }
     let (label, text) = match sentence.strip_prefix("limited by ") {
         _ if matches!(verdict.cause, Some(Cause::RateMet { .. })) => {
-            let is_less = summary.workers.iter().any(|it| it.absence.tolerated);
-            (
-                "limited by",
-                if is_less { "what was requested of the workers that remained" } else { "the requested rate" },
-            )
+            ("limited by", sentence.split_once(" was met: ").map_or("the requested rate", |(what, _)| what))
         }
         Some(text) => ("limited by", text),
         None if sentence.starts_with("undecided: ") => ("limited by", sentence),
         None => ("verdict", sentence),
     };
-    Some(Row::text(RowRank::Core, label, text))
+    Some(Row::text(rank, label, text))
 }
 
 /// Where the CPU went, whose work it was, what profiling cost, and of a recording its samples and functions.

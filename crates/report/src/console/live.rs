@@ -34,7 +34,7 @@ pub struct Live {
 
 #[derive(Debug)]
 enum View {
-    Quiet,
+    Quiet(Reminders),
     Plain(Box<PlainView>),
     Table(Box<TableView>),
 }
@@ -42,7 +42,7 @@ enum View {
 impl Live {
     /// No output until the summary.
     pub const fn quiet() -> Self {
-        Self { view: View::Quiet, closed: false }
+        Self { view: View::Quiet(Reminders(None)), closed: false }
     }
 
     /// A line a second to `results`, of a long load, and of one of several runs, one in ten seconds; steps, phases and
@@ -71,7 +71,7 @@ impl Live {
     /// Names the current step before the load starts, or after it has ended.
     pub fn step(&mut self, text: &str) {
         match &mut self.view {
-            View::Quiet => {}
+            View::Quiet(_) => {}
             View::Plain(view) => view.step(&sanitise(text)),
             View::Table(view) => view.step(&sanitise(text)),
         }
@@ -80,16 +80,24 @@ impl Live {
     /// Says for how long something is waited for.
     pub fn waiting(&mut self, text: &str, waited: Duration) {
         match &mut self.view {
-            View::Quiet => {}
-            View::Plain(view) => view.reminder(text, waited).iter().for_each(|text| note(text)),
+            View::Quiet(_) => {}
+            View::Plain(view) => view.reminded.due(text, waited).iter().for_each(|text| note(text)),
             View::Table(view) => view.waiting(&sanitise(text), waited),
+        }
+    }
+
+    /// Says for how long something is waited for that the user may have to bring, in quiet, too.
+    pub fn missing(&mut self, text: &str, waited: Duration) {
+        match &mut self.view {
+            View::Quiet(reminded) => reminded.due(text, waited).iter().for_each(|text| note(text)),
+            _ => self.waiting(text, waited),
         }
     }
 
     /// A phase begins.
     pub fn phase(&mut self, phase: Phase, length: Option<Nanos>) {
         match &mut self.view {
-            View::Quiet => {}
+            View::Quiet(_) => {}
             View::Plain(view) => {
                 view.end_step();
                 view.tell_phase();
@@ -116,7 +124,7 @@ impl Live {
     /// An interval has passed.
     pub fn point(&mut self, point: &SeriesPoint, measured: &Interval) {
         let written = match &mut self.view {
-            View::Quiet => Ok(()),
+            View::Quiet(_) => Ok(()),
             View::Plain(view) => view.point(point),
             View::Table(view) => {
                 view.end_step();
@@ -137,7 +145,7 @@ impl Live {
     /// Readings beside the load; `None` where nothing is shown.
     fn beside(&mut self) -> Option<&mut LiveBeside> {
         match &mut self.view {
-            View::Quiet => None,
+            View::Quiet(_) => None,
             View::Plain(view) => Some(&mut view.beside),
             View::Table(view) => Some(&mut view.table.beside),
         }
@@ -161,7 +169,7 @@ impl Live {
     /// A broker was started: where it listens stays on the screen, but for one of several runs.
     pub fn ready(&mut self, text: &str) {
         let shape = match &self.view {
-            View::Quiet => return,
+            View::Quiet(_) => return,
             View::Plain(view) => &view.shape,
             View::Table(view) => &view.table.shape,
         };
@@ -172,7 +180,7 @@ impl Live {
     pub fn say(&mut self, text: &str) {
         let text = sanitise(text);
         match &mut self.view {
-            View::Quiet => {}
+            View::Quiet(_) => {}
             View::Plain(_) => note(&text),
             View::Table(view) => {
                 let style = view.table.style;
@@ -184,7 +192,7 @@ impl Live {
     /// Takes the table off the screen; call it before anything else is printed.
     pub fn clear(&mut self) {
         match &mut self.view {
-            View::Quiet => {}
+            View::Quiet(_) => {}
             View::Plain(view) => {
                 self.closed |= view.write_shared().is_err();
                 view.end_step();
@@ -284,13 +292,30 @@ impl std::fmt::Debug for Results {
     }
 }
 
+/// The last reminder of a wait, with the number of intervals waited.
+#[derive(Debug)]
+struct Reminders(Option<(String, u64)>);
+
+impl Reminders {
+    /// The text of a wait, once in each interval of reminders.
+    fn due(&mut self, text: &str, waited: Duration) -> Option<String> {
+        let number = u64::from(waited.as_secs() >= REMIND) + waited.as_secs() / REMIND_EVERY;
+        let text = sanitise(text);
+        let told = self.0.as_ref().filter(|(told, before)| *told == text && *before <= number);
+        let is_due = number > told.map_or(0, |(_, before)| *before);
+        is_due.then(|| {
+            self.0 = Some((text.clone().into_owned(), number));
+            format!("{text}: {} s so far", waited.as_secs())
+        })
+    }
+}
+
 #[derive(Debug)]
 struct PlainView {
     shape: Shape,
     results: Results,
     step: Option<(String, Instant)>,
-    /// The last reminder of a wait, with the number of intervals waited.
-    reminded: Option<(String, u64)>,
+    reminded: Reminders,
     /// The phase that has begun, and its text, until the last second of the one before is shown.
     begins: Option<(Phase, String)>,
     /// Phase and end of the last second, in tenths of a second.
@@ -306,7 +331,7 @@ impl PlainView {
     fn new(shape: Shape, results: Box<dyn Write + Send>) -> Self {
         let (results, beside) = (Results(results), LiveBeside::default());
         let (begins, last, shared) = (None, None, None);
-        Self { shape, results, step: None, reminded: None, begins, last, lines: 0, shared, beside }
+        Self { shape, results, step: None, reminded: Reminders(None), begins, last, lines: 0, shared, beside }
     }
 
     fn step(&mut self, text: &str) {
@@ -370,18 +395,6 @@ impl PlainView {
         }
     }
 
-    /// The text of a wait, once in each interval of reminders.
-    fn reminder(&mut self, text: &str, waited: Duration) -> Option<String> {
-        let number = u64::from(waited.as_secs() >= REMIND) + waited.as_secs() / REMIND_EVERY;
-        let text = sanitise(text);
-        let told = self.reminded.as_ref().filter(|(told, before)| *told == text && *before <= number);
-        let is_due = number > told.map_or(0, |(_, before)| *before);
-        is_due.then(|| {
-            self.reminded = Some((text.clone().into_owned(), number));
-            format!("{text}: {} s so far", waited.as_secs())
-        })
-    }
-
     fn end_step(&mut self) {
         if let Some((text, since)) = self.step.take()
             && since.elapsed() >= LONG
@@ -396,7 +409,7 @@ fn add(all: &mut SeriesPoint, next: &SeriesPoint) {
     all.dt += next.dt;
     all.counters.add(&next.counters);
     all.latency = longest(&all.latency, &next.latency);
-    (all.broker, all.client) = (next.broker, next.client);
+    (all.broker, all.client) = (next.broker.or(all.broker), next.client.or(all.client));
     for (name, of) in &next.scenarios {
         let all = all.scenarios.entry(name.clone()).or_default();
         for (metric, number) in &of.counts {
@@ -568,11 +581,63 @@ mod tests {
         assert!(view.shared_line().is_some_and(|it| it.starts_with("   47.0 s  measure  sent 1,000 msg/s")));
     }
 
+    /// The lines of ten seconds were narrower, and had neither all counts nor the CPU.
+    #[test]
+    fn all_lines_of_a_load_have_the_same_columns() {
+        let shape = Shape { consumers: true, latency: true, ..Shape::default() };
+        let mut view = PlainView::new(shape, Box::new(io::sink()));
+        let scenario = "probe_live_columns";
+        let metric = |key, name, kind| {
+            let info = measure::MetricInfo { key, name, unit: "requests", kind, scenario, part: false, meaning: name };
+            Metric::register(Box::leak(Box::new(info)))
+        };
+        let begun = metric("probe_live_columns_begun", "begun", MetricKind::Counter);
+        let completed = metric("probe_live_columns_completed", "completed", MetricKind::Counter);
+        let response = metric("probe_live_columns_response", "response", MetricKind::Histogram);
+        let of = measure::LatencySummary { count: 1, max_ns: 1_000_000, ..measure::LatencySummary::default() };
+        let used = archive::ProcessUsage { cpu_cores: 0.5, rss_bytes: 100_000_000, ..archive::ProcessUsage::default() };
+        let probe = archive::ScenarioPoint {
+            counts: [(begun, 100), (completed, 100)].into(),
+            latency: std::iter::once((response, of.clone())).collect(),
+        };
+        let mut line = |second: u32| {
+            let mut point = SeriesPoint { t: second.into(), dt: 1.0, phase: Phase::Measure, ..SeriesPoint::default() };
+            point.counters.received = 10_000;
+            point.latency = std::iter::once((Metric::END_TO_END, of.clone())).collect();
+            (point.broker, point.client) = (Some(used), Some(used));
+            point.scenarios.insert(scenario.to_owned(), probe.clone());
+            view.line(&point)
+        };
+        let lines: Vec<String> = (0..30).filter_map(&mut line).collect();
+        assert_eq!(lines.len(), 12, "{lines:#?}");
+        let columns = |line: &str| {
+            let parts = line.trim_end().split("  ").filter(|part| !part.is_empty());
+            parts.map(|part| part.replace(|c: char| c.is_ascii_digit() || ",. ".contains(c), "")).collect::<Vec<_>>()
+        };
+        assert!(lines.iter().all(|line| columns(line) == columns(&lines[0])), "{lines:#?}");
+        testkit::assert_has(
+            &lines[11],
+            ["end-to-end 1.00 ms", "begun 100/s", "broker 0.50 cores", "bellows 0.50 cores"],
+        );
+    }
+
+    /// A quiet run waited a minute for workers without a word.
+    #[test]
+    fn a_quiet_run_tells_of_what_is_missing_and_of_no_other_wait() {
+        let mut live = Live::quiet();
+        let told = |live: &Live| matches!(&live.view, View::Quiet(Reminders(Some(_))));
+        live.waiting("starting RabbitMQ", Duration::from_secs(9));
+        live.missing("waiting for workers", Duration::from_secs(1));
+        assert!(!told(&live));
+        live.missing("waiting for workers", Duration::from_secs(2));
+        assert!(told(&live));
+    }
+
     /// Seconds that are a little longer or shorter brought a reminder twice.
     #[test]
     fn a_wait_has_each_reminder_once() {
-        let mut view = view();
-        let mut told = |ms| view.reminder("away", Duration::from_millis(ms));
+        let mut reminders = Reminders(None);
+        let mut told = |ms| reminders.due("away", Duration::from_millis(ms));
         let all = [1_000, 2_010, 3_005, 3_990, 9_995, 10_010, 11_000, 19_990, 20_020, 21_000];
         let all: Vec<String> = all.into_iter().filter_map(&mut told).collect();
         assert_eq!(all, ["away: 2 s so far", "away: 10 s so far", "away: 20 s so far"]);

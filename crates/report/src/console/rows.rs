@@ -29,7 +29,7 @@ const ITEM_NAME: usize = 40;
 const ROW_LINES: [(RowLines, RowRank); 3] = [
     (RowLines::MOST, RowRank::Spare),
     (RowLines { text: 1, mark: 2 }, RowRank::Main),
-    (RowLines { text: 1, mark: 1 }, RowRank::Last),
+    (RowLines { text: 1, mark: 1 }, RowRank::Verdict),
 ];
 /// Letters below which the beginning of a sentence says too little.
 const LEAST_CLAUSE: usize = 24;
@@ -52,6 +52,8 @@ impl RowLines {
 pub(super) enum RowRank {
     /// A row that is always shown.
     Core,
+    /// Where those that go last are gone.
+    Verdict,
     /// Where no other row is left to go.
     Last,
     /// Where sentences of one line have no room either.
@@ -183,6 +185,13 @@ impl Layout {
 /// Whether a screen has room for all rows, with two lines of each sentence.
 pub(super) fn has_room(rows: &[Row<'_>], style: Style) -> bool {
     fit(rows, RowLines::MOST, style.columns.clamp(COLUMNS, MOST_COLUMNS))
+}
+
+/// Whether a screen has room for the rows that are always shown, with as little of the others as may be.
+pub(super) fn has_room_for_core(rows: &[Row<'_>], style: Style) -> bool {
+    let columns = style.columns.clamp(COLUMNS, MOST_COLUMNS);
+    let (rows, lines) = chosen(rows.to_vec(), columns);
+    fit(&rows, lines, columns)
 }
 
 /// Whether rows of such sentences fit on a screen of so many columns.

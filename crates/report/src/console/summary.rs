@@ -6,7 +6,7 @@ use archive::{
 
 use super::functions::{known_patterns, language_table};
 use super::table::{Table, or_dash, with_heads};
-use super::text::{Style, left, sanitise, width, wrap};
+use super::text::{Style, fit_middle, left, sanitise, width, wrap};
 use super::{Shape, interval, messages, scenario, scrapes};
 use crate::numbers::{count, observed, percent_digits, three_digits, weight};
 use crate::text;
@@ -14,6 +14,8 @@ use crate::view;
 
 const REASONS: usize = 3;
 const FUNCTIONS: usize = 5;
+/// Columns of a worker's name beside a cell that is too wide.
+const NAME: usize = 22;
 /// Blanks between two tables that stand side by side.
 const BETWEEN: usize = 6;
 
@@ -172,6 +174,11 @@ fn rates(shape: &Shape, record: &RunRecord, summary: &RunSummary, style: Style) 
             _ => &flow.blocked,
         };
         counts.row(vec![name.to_owned(), count(counted.total), three_digits(counted.rate)]);
+        // Without them the messages that were received, and those that were not, are all that were sent.
+        let copies = flow.ledger.map_or(0, |it| it.copies());
+        if name == "received" && copies > 0 {
+            counts.row(vec!["  copies".to_owned(), count(copies)]);
+        }
     }
     let rss = &summary.rss_mb;
     let each = &summary.messages().cpu_us_each;
@@ -212,9 +219,13 @@ fn workers(summary: &RunSummary, style: Style) -> Vec<String> {
     let heads = columns.iter().map(|it| format!("{}{}", it.head, if it.number { "" } else { "<" }));
     let mut table = Table::of(&heads.collect::<Vec<_>>().join("|"));
     table.named_by(0);
+    table.spaced = true;
+    // Labels and hosts may be longer than a screen is wide.
+    let room = style.columns.saturating_sub(NAME);
     for row in 0..summary.workers.len() {
-        let cells = columns.iter().filter_map(|it| it.cells.get(row));
-        table.row(cells.map(|it| sanitise(it).into_owned()).collect());
+        let cells = columns.iter().filter_map(|it| it.cells.get(row)).map(|it| sanitise(it));
+        let cells = cells.enumerate().map(|(at, it)| if at == 0 { it.into_owned() } else { fit_middle(&it, room) });
+        table.row(cells.collect());
     }
     table.faint_lines(style)
 }

@@ -238,6 +238,18 @@ fn the_workers_of_a_fleet_are_rows_below_the_latencies() {
         assert_fits(&text, columns, usize::MAX);
         assert_has(flowing(&text), ["load-1", "destinations", "6,670", "12 %", "ended; limited the run"]);
     }
+    // Labels and hosts of Kubernetes are longer than a screen is wide.
+    let mut wide = worker("load-1", false);
+    wide.labels = [("topology.kubernetes.io/zone", "europe-west1-b"), ("pool", "load-generators-of-sixteen-cores")]
+        .map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .into();
+    wide.host = format!("bellows-worker-0.{}.svc.cluster.local", "bellows-workers".repeat(3));
+    let wide = RunSummary { workers: vec![wide, worker("load-2", false)], ..run_summary(0) };
+    for columns in [60, 80] {
+        let text = summary(&shape(), &record, &wide, None, terminal(columns));
+        assert_fits(&text, columns, usize::MAX);
+        assert_has(text, ["pool=load", "europe-west1-b", "cluster.local"]);
+    }
     let absence = archive::WorkerAbsence { tolerated: true, ..archive::WorkerAbsence::default() };
     let lost = archive::WorkerSummary { lost_s: Some(2.3), absence, ..worker("load-3", false) };
     let run = RunSummary { workers: vec![lost], ..run };

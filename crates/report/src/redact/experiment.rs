@@ -32,6 +32,7 @@ fn known(key: &str) -> Option<TextKind> {
         "user-id" | "clientID" | "username" => TextKind::User,
         "host" | "hostname" => TextKind::Host,
         "b-patch" | "output" | "o" | "runs" | "file" => TextKind::Path,
+        "fleet-credentials" | "fleet-ca" | "fleet-cert" | "fleet-key" => TextKind::Path,
         "tag" => TextKind::Tag,
         "note" | "password" => TextKind::Text,
         "consumer-url" | "h" => TextKind::Address,

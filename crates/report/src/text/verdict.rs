@@ -332,7 +332,9 @@ impl<'a> VerdictText<'a> {
         let is_plain = sent == requested || e.requested_deviation > 0.0;
         let of = if is_plain && !has_backlog { String::new() } else { format!("{sent} of ") };
         let backlog = if has_backlog { ", with the warm-up's backlog" } else { "" };
-        format!("the requested rate was met: {of}{requested} {}{backlog}", self.words.unit)
+        let is_less = e.workers.iter().any(|it| it.absence.tolerated);
+        let what = if is_less { "what was requested of the workers that remained" } else { "the requested rate" };
+        format!("{what} was met: {of}{requested} {}{backlog}", self.words.unit)
     }
 
     /// Whether over 5 % more was sent than was due, and more than random arrivals deviate: it was due in the warm-up.
@@ -350,10 +352,9 @@ impl<'a> VerdictText<'a> {
         let met = self.met();
         let late_share = percent(e.late_share);
         let Some(late) = late else {
-            let (busiest, latest) =
-                (self.worker_with_most(|it| it.at_work), self.worker_with_most(|it| it.absence.loop_lag_max_s));
-            let other = latest.filter(|it| busiest.is_some_and(|busiest| busiest.name != it.name));
-            let whose = other.map_or_else(String::new, |it| format!(" that of worker {} was", it.name));
+            let busiest = self.worker_with_most(|it| it.at_work);
+            let other = self.latest_worker().filter(|name| busiest.is_some_and(|it| it.name != *name));
+            let whose = other.map_or_else(String::new, |name| format!(" that of worker {name} was"));
             let lag = if e.loop_lag_max_ns < 1_000_000 {
                 String::new()
             } else {

@@ -241,6 +241,17 @@ fn a_rate_says_how_many_more_were_answered_in_the_drain() {
         let of = ScenarioSummary { rate, counts, ..requests(4_000_000, 0) };
         assert_eq!(operations(&of, &phases).contains(", 240 more in the drain"), has, "{rate}");
     }
+    // A rate that was met was told as missed where answers came later.
+    let asked = |achieved| RequestedSummary { rate: 5.0, achieved: Some(achieved), ..RequestedSummary::default() };
+    for (begun, achieved, told) in [
+        (300, 1.0, "for 60 s, 5.00 requested and begun, 240 more in the drain"),
+        (9, 0.9, "for 60 s, 5.00 requested and begun, 240 more in the drain"),
+        (150, 0.5, "for 60 s, of 5.00 requested, 240 more in the drain"),
+    ] {
+        let counts = [(counter("begun"), begun), (counter("completed"), 300)].into();
+        let of = ScenarioSummary { rate: 1.0, counts, requested: Some(asked(achieved)), ..requests(4_000_000, 0) };
+        assert_has(operations(&of, &phases), [told]);
+    }
 }
 
 #[test]

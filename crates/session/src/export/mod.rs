@@ -7,6 +7,7 @@ mod target;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use archive::{Event, SeriesName, SeriesPoint};
 use brokers::managed::Progress;
@@ -138,6 +139,10 @@ struct Exported<'a> {
 impl Observer for Exported<'_> {
     fn progress(&mut self, progress: Progress<'_>) {
         self.next.progress(progress);
+    }
+
+    fn missing(&mut self, text: &str, waited: Duration) {
+        self.next.missing(text, waited);
     }
 
     fn phase(&mut self, phase: Phase, length: Option<Nanos>) {

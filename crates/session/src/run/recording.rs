@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use archive::{
     BrokerSummary, Event, NodeSummary, ObserverEffect, ProgramSummary, RunRecord, RunSummary, RunWriter, ScenarioPoint,
-    ScenarioStart, SeriesName, SeriesPoint, SlicePoint, Warning,
+    ScenarioStart, ScenarioSummary, SeriesName, SeriesPoint, SlicePoint, Warning,
 };
 use linux::threads::{ThreadTimes, ThreadUse};
 use linux::{CombinedCores, ProcessUse};
@@ -593,6 +593,13 @@ impl<'a> Recording<'a> {
         }
     }
 
+    /// A second and the measured phase so far without the latencies that the report is going to refuse; `None` where
+    /// there are none such.
+    fn known(&self, point: &SeriesPoint) -> Option<(SeriesPoint, Interval)> {
+        let fleet = self.context.fleet.as_ref()?;
+        known(|of| drop(fleet.judge_latencies(of)), point, &self.measured)
+    }
+
     /// Reads usage: bellows' own is that of the workers of a fleet, too.
     fn read_usage(&mut self) -> Reading {
         let read = self.usage.read();
@@ -652,6 +659,28 @@ impl<'a> Recording<'a> {
     }
 }
 
+/// A second and all so far, without the latencies that `judge` takes out of a summary; `None` where it takes none.
+fn known(
+    judge: impl FnOnce(&mut ScenarioSummary),
+    point: &SeriesPoint,
+    measured: &Interval,
+) -> Option<(SeriesPoint, Interval)> {
+    let so_far = measured.latencies.messages();
+    let latency = if so_far.filled().next().is_some() { so_far } else { point.latency.clone() };
+    let mut judged = ScenarioSummary { latency: latency.clone(), ..ScenarioSummary::default() };
+    judge(&mut judged);
+    let refused: Vec<Metric> = latency.filled().map(|(metric, _)| metric).collect();
+    let refused: Vec<Metric> = refused.into_iter().filter(|it| judged.latency.get(*it).count == 0).collect();
+    if refused.is_empty() {
+        return None;
+    }
+    let (mut point, mut measured) = (point.clone(), measured.clone());
+    let shown = point.latency.iter().filter(|(metric, _)| !refused.contains(metric));
+    point.latency = shown.map(|(metric, of)| (metric, of.clone())).collect();
+    refused.iter().for_each(|it| measured.latencies.histogram_mut(*it).reset());
+    Some((point, measured))
+}
+
 impl load::Sink for Recording<'_> {
     fn interval(&mut self, interval: &Interval) {
         self.call(|it| it.before(None));
@@ -700,7 +729,10 @@ impl load::Sink for Recording<'_> {
         self.call(|it| it.second(&second));
         self.tell_events(self.seconds_since_origin(interval.end));
         self.observer.interval(interval);
-        self.observer.point(&point, &self.measured);
+        match self.known(&point) {
+            Some((point, measured)) => self.observer.point(&point, &measured),
+            None => self.observer.point(&point, &self.measured),
+        }
         self.tell_logged();
         if let Some((text, waited)) = self.untold.waiting.take() {
             self.observer.waiting(&text, waited);
@@ -770,6 +802,34 @@ impl load::Sink for Recording<'_> {
             load::RunEvent::ProgramEnded(program) => self.keep_program(program),
             load::RunEvent::NotPermitted { feature, instead } => self.tell_not_permitted(&feature, &instead),
             load::RunEvent::Note(text) => self.note(&text),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The live table showed latencies that the report refused for the clocks of their machines.
+    #[test]
+    fn latencies_that_will_be_refused_are_not_observed() {
+        let mut measured = Interval::new();
+        let all = [Metric::ACK_RESPONSE, Metric::END_TO_END];
+        let judge = |of: &mut ScenarioSummary| {
+            let kept = of.latency.iter().filter(|(metric, _)| *metric != Metric::END_TO_END);
+            of.latency = kept.map(|(metric, of)| (metric, of.clone())).collect();
+        };
+        let mut second = Interval::new();
+        all.into_iter().for_each(|it| second.latencies.record(it, Nanos::from_millis(1)));
+        let point = SeriesPoint { latency: second.latencies.messages(), ..SeriesPoint::default() };
+        // In the warm-up there is only the second, and then what was measured so far.
+        for _ in 0..2 {
+            let (point, of) = known(judge, &point, &measured).expect("one is refused");
+            assert_eq!(point.latency.filled().map(|(metric, _)| metric).collect::<Vec<_>>(), [Metric::ACK_RESPONSE]);
+            let so_far = of.latencies.messages();
+            assert!(so_far.filled().all(|(metric, _)| metric == Metric::ACK_RESPONSE), "{so_far:?}");
+            assert!(known(|_| (), &point, &of).is_none());
+            all.into_iter().for_each(|it| measured.latencies.record(it, Nanos::from_millis(1)));
         }
     }
 }

@@ -110,7 +110,9 @@ fn crash() -> RunSummary {
     for it in &mut summary.faults {
         (it.back_s, it.first_confirm_s, it.backlog_gone_s) = (Some(1.2), Some(1.3), Some(2.5));
     }
-    summary.flow_mut().ledger = Some(LedgerSummary { lost: 12, duplicated_redelivered: 40, foreign: 2, ..ledger() });
+    let delivered = ledger().sent - 12;
+    let copied = LedgerSummary { delivered, lost: 12, duplicated_redelivered: 40, foreign: 2, ..ledger() };
+    (summary.flow_mut().received.total, summary.flow_mut().ledger) = (delivered + 40, Some(copied));
     summary
 }
 
@@ -383,7 +385,9 @@ fn faults(record: &RunRecord, summary: &RunSummary) -> Option<String> {
         }
         // How many warnings are not shown differs.
         let (rows, _) = text.rsplit_once("runs show -v").unwrap_or((&text, ""));
-        let mut own = words_of(rows);
+        // So does how many faults are not.
+        let rows = rows.lines().filter(|line| !line.contains(" more fault"));
+        let mut own = rows.flat_map(words_of);
         if let Some(word) = own.find(|word| !words.contains(word)) {
             return Some(format!("{columns}: broken: {word}\n{text}\n{pipe}"));
         }
@@ -556,7 +560,7 @@ fn what_became_of_unconfirmed_messages_is_in_their_row_beside_a_fault() {
     let mut summary = kills();
     let flow = summary.flow_mut();
     (flow.sent.total, flow.completed.total) = (5_000, 4_975);
-    (flow.received.total, flow.resent) = (4_996, Some(25));
+    (flow.received.total, flow.resent) = (5_002, Some(25));
     flow.ledger = Some(LedgerSummary {
         sent: 5_000,
         delivered: 4_986,
@@ -566,10 +570,28 @@ fn what_became_of_unconfirmed_messages_is_in_their_row_beside_a_fault() {
         duplicated_resent: 6,
         ..ledger()
     });
-    let messages = "messages 5,000 sent, 4,996 deliveries with copies, 4,975 confirmed, 25 sent again; 0 duplicated, \
-                    10 redelivered, 6 duplicated by resend, 11 unconfirmed but delivered";
+    // With those that are missing, the messages are all that were sent.
+    let messages = "messages 5,000 sent, 5,002 deliveries of 4,986 messages, 4,975 confirmed, 25 sent again; 0 \
+                    duplicated, 10 redelivered, 6 duplicated by resend, 11 unconfirmed but delivered";
     let kill = "kill at 15.4 s 0 lost, 14 unconfirmed and missing, longest wait 251 ms, node 1 back after 7.60 s";
     assert_has(flowing(&end(&kind("cluster-kill", summary), 80)), [messages, kill]);
+}
+
+/// On a screen the faults were left out, and the CPU stayed.
+#[test]
+fn faults_stay_where_cpu_and_verdict_have_no_room_and_the_rest_is_counted() {
+    let mut summary = crash();
+    let first = summary.faults[0].clone();
+    summary.faults.extend([31.0, 42.0, 50.0, 55.0].map(|t| FaultOutcome { kind: "cut".into(), t, ..first.clone() }));
+    summary.warnings = missed().warnings;
+    for (columns, shown) in [(80, 2), (120, 4)] {
+        let text = end(&kind("crash", summary.clone()), columns);
+        assert_fits(&text, columns, 15);
+        let rows = ["stop at 5.0 s", "kill at 20.0 s", "cut at 31.0 s", "cut at 42.0 s", "cut at 50.0 s"];
+        assert_eq!(rows.map(|row| text.contains(row)), [0, 1, 2, 3, 4].map(|at| at < shown), "{text}");
+        assert_has(&text, ["faults         6 faults: 12 lost", &format!("{} more faults", 6 - shown)]);
+        assert!(columns > 80 || !text.contains("CPU  "), "{text}");
+    }
 }
 
 /// 12,400 msg/s of 10,000 requested were "as requested".

@@ -394,7 +394,7 @@ impl FleetRun {
             if waited.as_secs() > told {
                 told = waited.as_secs();
                 let busy = busy_with(&busy).map_or_else(String::new, |it| format!("; {it}"));
-                observer.waiting(&format!("waiting for workers: {}{busy}", are_free(free)), waited);
+                observer.missing(&format!("waiting for workers: {}{busy}", are_free(free)), waited);
             }
             thread::sleep(POLL_INTERVAL);
         }
