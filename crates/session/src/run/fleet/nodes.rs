@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use archive::{BrokerUse, Event, Facts, Finding, NodeFolder, NodeSummary, ProcessUsage, ProfileGap, Tier, Warning};
 use experiment::Experiment;
 use fleet::{CoordinatorInput, Member, WorkerState};
-use measure::{Clock, Nanos, Problem, Time};
+use measure::{Clock, Nanos, Time};
 use stacks::{Profile, ProfileHeader, USUAL_EVENT};
 
 use super::{FleetRun, POLL_INTERVAL, clean, lock, part};
